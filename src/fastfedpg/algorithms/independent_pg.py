@@ -1,0 +1,30 @@
+"""Independent PG: every agent learns alone. What collaboration is measured against."""
+
+import jax.numpy as jnp
+
+from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, alone, local_steps
+
+
+def independent_pg(eta: Scalar, H: int) -> Algorithm:
+    """H local steps a round and no communication: theta_i <- theta_i - eta g_i(theta_i), for each agent its own theta_i.
+
+    The policy is one theta per agent, and each is evaluated on its own agent's task.
+    """
+
+    def learn(
+        memory: tuple[()], own: Own, theta_i: Theta, oracle: Oracle, key: RngKey
+    ) -> tuple[tuple[()], Own, Theta, Info]:
+        def step(theta: Theta, g: Theta) -> Theta:
+            return theta - eta * g
+
+        theta, own, info = local_steps(oracle, step, theta_i, own, key, H)
+        return memory, own, theta, info
+
+    def keep(theta_i: Theta, theta: Theta, share: float, key: RngKey) -> tuple[Theta, Theta]:
+        return theta, theta
+
+    def init(theta: Theta, N: int) -> tuple[Theta, Theta, tuple[()]]:
+        each = jnp.broadcast_to(theta, (N, *theta.shape))
+        return each, each, ()
+
+    return Algorithm(init, (Exchange("local", learn, keep, alone),), policy=lambda theta: theta)

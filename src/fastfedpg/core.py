@@ -1,0 +1,199 @@
+"""The types that everything else is built from, and the five functions every algorithm uses.
+
+A federated algorithm is a value: a NamedTuple of pure functions, closed over its hyper-parameters. A communication round
+is a tuple of exchanges; in each, every agent answers one question and the server sees only the combined answer. Nothing
+here knows how it is run: `runtime.loop` and `runtime.simulate` both take these values as they are.
+
+Signs are the paper's: agents minimise a cost, and an oracle answers with the gradient of that cost.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+Theta: TypeAlias = Float[Array, " d"]
+"""A policy's parameters: a vector in R^d, as in the paper."""
+
+RngKey: TypeAlias = Key[Array, ""]
+Scalar: TypeAlias = Float[Array, ""] | Int[Array, ""] | float | int
+
+# Pytrees of arrays whose shape is the algorithm's or the oracle's own business.
+State: TypeAlias = Any  # what the server carries from one exchange to the next
+Memory: TypeAlias = Any  # what the algorithm keeps at one agent
+Own: TypeAlias = Any  # what the oracle keeps at one agent (critic, running chain): never leaves it
+Up: TypeAlias = Any  # one agent's message to the server, or their combination
+Down: TypeAlias = Any  # the server's message to the agents
+Batch: TypeAlias = Any  # what an oracle saw while playing a policy
+Task: TypeAlias = Any  # what differs between agents
+
+
+class Oracle(NamedTuple):
+    """What agent i can ask of its own environment.
+
+    `gradient(theta, own, batch)` is an estimate of the gradient of J_i on a batch that `sample` played with the same
+    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost.
+    """
+
+    init: Callable[[RngKey], Own]
+    sample: Callable[[Theta, Own, RngKey, int | None], tuple[Batch, Own]]
+    gradient: Callable[[Theta, Own, Batch], Theta]
+    steps: Callable[[Batch], int]
+
+
+class Info(NamedTuple):
+    """What an agent may log about one exchange; it is never sent.
+
+    `drift` is agent i's part of Lemma 1's sum, sum_l ||theta_{i,l} - theta_bar||^2 over the local steps.
+    """
+
+    drift: Scalar = 0.0
+    steps: Scalar = 0
+
+
+class Combine(NamedTuple):
+    """How uploads with a leading agent axis become what the server half sees.
+
+    With `per_agent` the result keeps one value per agent: each agent is then its own server, and State and Down have
+    the leading axis N.
+    """
+
+    merge: Callable[[Up], Up]
+    per_agent: bool = False
+
+
+def pairwise_mean(uploads: PyTree[Array]) -> PyTree[Array]:
+    """Average over the leading axis, always added in the same order: neighbours first, then neighbouring pairs, …
+
+    Each power-of-two block of agents is summed before it meets another block, so that neither batching nor devices nor
+    the order of arrival change the result. Sums are taken in float64 where JAX's 64-bit mode is on.
+    """
+
+    def average(x: Array) -> Array:
+        total = x.astype(jnp.promote_types(x.dtype, jax.dtypes.canonicalize_dtype(jnp.float64)))
+        while total.shape[0] > 1:
+            if total.shape[0] % 2:
+                total = jnp.concatenate([total, jnp.zeros_like(total[:1])])
+            total = total[0::2] + total[1::2]
+        return (total[0] / x.shape[0]).astype(x.dtype)
+
+    return jax.tree.map(average, uploads)
+
+
+mean = Combine(pairwise_mean)
+alone = Combine(lambda uploads: uploads, per_agent=True)
+"""No communication: every agent is given back what it said."""
+
+
+class Exchange(NamedTuple):
+    """One question and answer between the server and every agent.
+
+    - `name` is part of every random key of the exchange: methods whose exchanges share a name share random numbers.
+    - `agent(memory, own, down, oracle, key) -> (memory, own, up, info)` runs where the data is.
+    - `server(state, up, share, key) -> (state, down)` sees the combined upload only; share = |S|/N, the part of the
+      agents that took part.
+    """
+
+    name: str
+    agent: Callable[[Memory, Own, Down, Oracle, RngKey], tuple[Memory, Own, Up, Info]]
+    server: Callable[[State, Up, float, RngKey], tuple[State, Down]]
+    combine: Combine = mean
+
+
+class Algorithm(NamedTuple):
+    """A federated algorithm: `init(theta, N) -> (state, down, memory)`, then `exchanges`, in order, in every round.
+
+    The memory has a leading axis N, and each agent is given its slice. `policy(state)` is what is evaluated and saved:
+    theta, or one theta per agent.
+    """
+
+    init: Callable[[Theta, int], tuple[State, Down, Memory]]
+    exchanges: tuple[Exchange, ...]
+    policy: Callable[[State], Float[Array, "*agents d"]]
+
+    @property
+    def per_agent(self) -> bool:
+        """Whether every agent is its own server."""
+        return any(e.combine.per_agent for e in self.exchanges)
+
+
+class Evaluation(NamedTuple):
+    """What a policy is worth, in the user's units; arrays have one leading axis for the policies evaluated."""
+
+    J: Any  # the objective, a cost: Eq. (3), plus entropy if any
+    gap: Any  # J - J*, or NaN where J* is not defined
+    grad_norm_sq: Any  # ||grad J||^2
+    returns: Any  # (…, N): each agent's expected discounted reward
+
+
+class Problem(NamedTuple):
+    """N agents' tasks with one kind of oracle: all that a runtime needs to know.
+
+    `tasks` is a pytree with leading axis N, `ids` the agents' numbers in the random keys, `oracle(task)` builds an
+    agent's oracle, `evaluate(thetas)` is the edge where costs become rewards again.
+    """
+
+    tasks: Task
+    ids: Int[Any, " N"]
+    oracle: Callable[[Task], Oracle]
+    evaluate: Callable[[Any], Evaluation]
+    theta0: Any
+
+    @property
+    def N(self) -> int:
+        """The number of agents."""
+        return len(self.ids)
+
+
+def key_for(seed: Scalar, round: Scalar, name: str, agent: Scalar | None = None) -> RngKey:
+    """The random key of one agent (or, without one, of the server) in one exchange of one round.
+
+    Keys are counted, never threaded through a loop: the same run in a loop, under vmap, in eight processes or after a
+    resume draws the same numbers.
+    """
+    key = jax.random.key(seed, impl="threefry2x32")
+    label = zlib.crc32((name if agent is not None else name + "@server").encode())
+    key = jax.random.fold_in(jax.random.fold_in(key, round), label)
+    return key if agent is None else jax.random.fold_in(key, agent)
+
+
+def estimate(
+    oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None
+) -> tuple[Theta, Own, int]:
+    """Play pi_theta and estimate the gradient there; B trajectories, or the oracle's own number of them."""
+    batch, own = oracle.sample(theta, own, key, B)
+    return oracle.gradient(theta, own, batch), own, oracle.steps(batch)
+
+
+def local_steps(
+    oracle: Oracle,
+    step: Callable[[Theta, Theta], Theta],
+    theta_bar: Theta,
+    own: Own,
+    key: RngKey,
+    H: int,
+    first: Theta | None = None,
+) -> tuple[Theta, Own, Info]:
+    """Lines 4-8: theta_{l+1} = step(theta_l, g_i(theta_l)) for l = 0, …, H-1, from theta_0 = theta_bar.
+
+    With `first` given, it is used as g_i(theta_bar) and local step 0 samples nothing.
+    """
+
+    def body(carry: tuple[Theta, Own, Info], l: Int[Array, ""]) -> tuple[tuple[Theta, Own, Info], None]:
+        theta, own, info = carry
+        g, own, n = estimate(oracle, theta, own, jax.random.fold_in(key, l))
+        return (step(theta, g), own, Info(info.drift + squared_norm(theta - theta_bar), info.steps + n)), None
+
+    theta = theta_bar if first is None else step(theta_bar, first)
+    carry = (theta, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), jnp.int32)))
+    (theta, own, info), _ = lax.scan(body, carry, jnp.arange(0 if first is None else 1, H, dtype=jnp.int32))
+    return theta, own, info
+
+
+def squared_norm(x: Float[Array, " d"]) -> Float[Array, ""]:
+    """||x||^2."""
+    return jnp.sum(x * x)

@@ -1,0 +1,59 @@
+"""Oracles that know the MDP: the exact gradient, and the expectation of the truncated one."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from fastfedpg import mdp
+from fastfedpg.core import Batch, Oracle, Own, RngKey, Theta
+
+
+class Model(NamedTuple):
+    """The dynamics as plain arrays."""
+
+    P: Shaped[Array, "S A S"]
+    rho: Shaped[Array, " S"]
+
+
+def prepare(P: np.ndarray, rho: np.ndarray) -> Model:
+    """The dynamics of one agent, or with a leading axis of all of them."""
+    return Model(P, rho)
+
+
+def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.0) -> Oracle:
+    """The exact policy gradient: Eq. (4), computed as Eq. (9). It costs no environment steps."""
+
+    def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
+        log_pi = mdp.log_softmax_policy(theta, *cost.shape)
+        P, c, rho = (x.astype(theta.dtype) for x in (model.P, cost, model.rho))
+        return mdp.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
+
+    return Oracle(_nothing, _play_nothing, gradient, _no_steps)
+
+
+def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau: float = 0.0) -> Oracle:
+    """The truncated gradient, nabla_K J_i = E[Eq. (5)]: the exact gradient of the K-step objective."""
+
+    def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
+        P, c, rho = (x.astype(theta.dtype) for x in (model.P, cost, model.rho))
+
+        def J_K(theta: Theta) -> Float[Array, ""]:
+            return mdp.truncated_objective(P, c, rho, gamma, K, mdp.log_softmax_policy(theta, *cost.shape), tau)
+
+        return jax.grad(J_K)(theta)
+
+    return Oracle(_nothing, _play_nothing, gradient, _no_steps)
+
+
+def _nothing(key: RngKey) -> Own:
+    return ()
+
+
+def _play_nothing(theta: Theta, own: Own, key: RngKey, B: int | None) -> tuple[Batch, Own]:
+    return (), own
+
+
+def _no_steps(batch: Batch) -> int:
+    return 0

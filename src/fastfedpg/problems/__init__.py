@@ -1,0 +1,73 @@
+"""Problems: finite MDPs from arrays, from `.npz` files, or by name."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fastfedpg.errors import InputError, unknown
+from fastfedpg.problems import exact
+from fastfedpg.problems.federated import with_oracle
+from fastfedpg.problems.makers import compromise, compromise_grid, garnet, random
+from fastfedpg.problems.tabular import Grid, TabularProblem, load
+
+PROBLEMS: dict[str, Callable[..., TabularProblem]] = {
+    "compromise": compromise,
+    "compromise-grid": compromise_grid,
+    "random": random,
+    "garnet": garnet,
+}
+
+
+def make(
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+    agents: int | None = None,
+    reward_range: tuple[float, float] | None = None,
+) -> TabularProblem:
+    """A problem by its maker's name, or from the path of an `.npz` file."""
+    arguments = dict(arguments or {})
+    if name.endswith(".npz") or (name not in PROBLEMS and Path(name).exists()):
+        if arguments or agents is not None:
+            raise InputError(f"{name} is a file; its arrays say everything, so problem_args and agents do not apply")
+        return load(name, reward_range)
+    if name not in PROBLEMS:
+        raise unknown("problem", name, PROBLEMS)
+    if reward_range is not None:
+        raise InputError(f"problem '{name}' has rewards in [0, 1]; reward_range is for problems from a file")
+    if "agents" in arguments:
+        raise InputError("the number of agents is set with --agents (agents=…), not as a problem argument")
+    if agents is not None:
+        arguments["agents"] = agents
+    signature = inspect.signature(PROBLEMS[name]).parameters
+    for key, value in arguments.items():
+        if key not in signature:
+            raise unknown(f"argument of problem '{name}'", key, [k for k in signature if k != "agents"])
+        arguments[key] = _as(f"argument {key} of problem '{name}'", signature[key].annotation, value)
+    return PROBLEMS[name](**arguments)
+
+
+def _as(what: str, kind: type, value: Any) -> Any:
+    """The value as the maker's own type; 7.0 is not silently an int, nor 'x' a number."""
+    try:
+        result = kind(value)
+        if kind is int and float(value) != result:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InputError(f"{what} is {value!r}; it must be {'a whole number' if kind is int else 'a number'}") from None
+    return result
+
+
+__all__ = [
+    "PROBLEMS",
+    "Grid",
+    "TabularProblem",
+    "compromise",
+    "compromise_grid",
+    "exact",
+    "garnet",
+    "load",
+    "make",
+    "random",
+    "with_oracle",
+]

@@ -1,0 +1,97 @@
+"""What can be wrong with a finite MDP, said so that it can be put right."""
+
+from typing import Any
+
+import numpy as np
+
+from fastfedpg.errors import InputError
+
+SUM_TOLERANCE = 1e-6
+"""Rows off by no more than this (float32 rounding over many states) are put right; anything larger is a mistake."""
+
+
+def array(name: str, value: Any) -> np.ndarray:
+    """The value as a fresh float64 array of finite numbers."""
+    try:
+        result = np.array(value)
+    except ValueError as error:
+        raise InputError(f"{name} is not an array of numbers: {error}") from None
+    if result.dtype.kind not in "fiub":
+        raise InputError(f"{name} is not an array of real numbers (its type is {result.dtype})")
+    result = result.astype(np.float64)
+    if not np.isfinite(result).all():
+        where = first(~np.isfinite(result))
+        raise InputError(f"{name}{list(where)} is {result[where]}; every entry must be a finite number")
+    return result
+
+
+def first(bad: np.ndarray) -> tuple[int, ...]:
+    """The first index at which `bad` holds."""
+    return tuple(int(i) for i in np.argwhere(bad)[0])
+
+
+def gamma(value: Any) -> float:
+    """The discount factor."""
+    result = array("gamma", value)
+    if result.size != 1 or not 0 <= result.item() < 1:
+        raise InputError(f"gamma is {result.tolist()}; it must be one number in [0, 1)")
+    return float(result.item())
+
+
+def reward_range(value: Any) -> tuple[float, float]:
+    """The (lo, hi) that rewards are stated to lie in."""
+    result = array("reward_range", value)
+    if result.shape != (2,) or not result[0] < result[1]:
+        raise InputError(f"reward_range is {result.tolist()}; it must be two numbers LO < HI")
+    return float(result[0]), float(result[1])
+
+
+def shapes(P: np.ndarray, reward: np.ndarray, rho: np.ndarray) -> None:
+    """Every axis against what the other arrays say it should be."""
+    if reward.ndim != 3:
+        raise InputError(f"reward has shape {reward.shape}; it must be (N, S, A): agents, states, actions")
+    if 0 in reward.shape:
+        raise InputError(f"reward has shape {reward.shape}; there must be at least one agent, state and action")
+    N, S, A = reward.shape
+    _axes("P", P, {3: ("states", "actions", "next states"), 4: ("agents", "states", "actions", "next states")}, N, S, A)
+    _axes("rho", rho, {1: ("states",), 2: ("agents", "states")}, N, S, A)
+
+
+def _axes(name: str, x: np.ndarray, forms: dict[int, tuple[str, ...]], N: int, S: int, A: int) -> None:
+    sizes = {"agents": N, "states": S, "next states": S, "actions": A}
+    if x.ndim not in forms:
+        wanted = " or ".join(str(tuple(sizes[axis] for axis in form)) for form in forms.values())
+        raise InputError(f"{name} has shape {x.shape}; beside reward of shape {(N, S, A)} it must be {wanted}")
+    for axis, meaning in enumerate(forms[x.ndim]):
+        if x.shape[axis] != sizes[meaning]:
+            raise InputError(
+                f"{name} has shape {x.shape}: axis {axis} ({meaning}) has length {x.shape[axis]}, "
+                f"but reward of shape {(N, S, A)} says {sizes[meaning]}"
+            )
+
+
+def distributions(name: str, p: np.ndarray, index: tuple[str, ...]) -> None:
+    """Non-negative entries that sum to 1 over the last axis; rounding errors in the sum are divided out in place."""
+    if (p < 0).any():
+        where = first(p < 0)
+        raise InputError(f"{name}{list(where)} is {p[where]:.6g}; a probability can't be negative")
+    total = p.sum(axis=-1, keepdims=True)
+    off = np.abs(total[..., 0] - 1) > SUM_TOLERANCE
+    if off.any():
+        where = first(np.atleast_1d(off))[: len(index)]
+        at = ", ".join(f"{what} {i}" for what, i in zip(index, where, strict=True))
+        raise InputError(f"{name}{f' of {at}' if at else ''} sums to {total[(*where, 0)]:.9g}; it must sum to 1")
+    p /= total
+
+
+def rewards(reward: np.ndarray, stated: tuple[float, float]) -> None:
+    """Every agent's rewards within the stated range."""
+    lo, hi = stated
+    outside = (reward < lo) | (reward > hi)
+    if outside.any():
+        i = first(outside)[0]
+        low, high = reward.min(), reward.max()
+        raise InputError(
+            f"rewards of agent {i} lie in [{reward[i].min():g}, {reward[i].max():g}], outside [{lo:g}, {hi:g}]; "
+            f"state their range, --reward-range {low:g} {high:g} (reward_range=({low:g}, {high:g}) in Python)"
+        )

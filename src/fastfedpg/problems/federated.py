@@ -1,0 +1,69 @@
+"""From a finite problem and an oracle's name to what the runtimes take."""
+
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+
+from fastfedpg.core import Oracle, Problem, Task
+from fastfedpg.errors import InputError, unknown
+from fastfedpg.oracles import ORACLES
+from fastfedpg.problems.exact import evaluator
+from fastfedpg.problems.tabular import TabularProblem
+
+
+def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0, **settings: Any) -> Problem:
+    """N agents that each ask their own MDP by the named oracle; settings are that oracle's (B, K, baseline).
+
+    What the agents share is a closure; what differs between them, their costs and perhaps their dynamics, is the task.
+
+    Example:
+        >>> from fastfedpg import problems
+        >>> with_oracle(problems.compromise(), "gpomdp", B=8, K=20, baseline="leave-one-out").N
+        2
+    """
+    if oracle not in ORACLES:
+        raise unknown("oracle", oracle, ORACLES)
+    if not (np.isfinite(tau) and tau >= 0):
+        raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0")
+    prepare, make = ORACLES[oracle]
+    settings = _checked(oracle, settings)
+
+    def build(model: Any, cost: Any) -> Oracle:
+        return make(model, cost, problem.gamma, tau=tau, **settings)
+
+    if problem.shared:
+        model = prepare(problem.P, problem.rho)
+        tasks: Task = problem.cost
+        of_task = lambda cost: build(jax.tree.map(jax.numpy.asarray, model), cost)
+    else:
+        P = np.broadcast_to(problem.P, (problem.N, problem.S, problem.A, problem.S))
+        rho = np.broadcast_to(problem.rho, (problem.N, problem.S))
+        tasks = (prepare(P, rho), problem.cost)
+        of_task = lambda task: build(*task)
+    theta0 = np.zeros(problem.S * problem.A)
+    return Problem(tasks, np.arange(problem.N, dtype=np.int32), of_task, evaluator(problem, tau), theta0)
+
+
+def _checked(oracle: str, settings: dict[str, Any]) -> dict[str, Any]:
+    takes = {
+        name: p.default is p.empty
+        for name, p in inspect.signature(ORACLES[oracle].make).parameters.items()
+        if name in ("B", "K", "baseline")
+    }
+    for name in settings:
+        if name not in takes:
+            raise InputError(f"oracle '{oracle}' has no setting {name}; it takes {', '.join(takes) or 'none'}")
+    for name, needed in takes.items():
+        if needed and settings.get(name) is None:
+            raise InputError(f"oracle '{oracle}' needs {name}")
+    for name in ("B", "K"):
+        if name in settings and settings[name] < 1:
+            raise InputError(f"{name} = {settings[name]}; it must be at least 1")
+    baseline = settings.get("baseline", "none")
+    if baseline not in ("none", "leave-one-out"):
+        raise unknown("baseline", baseline, ("none", "leave-one-out"))
+    if baseline == "leave-one-out" and settings["B"] < 2:
+        raise InputError("the leave-one-out baseline needs at least 2 trajectories (B = 1 has no others to average)")
+    return settings

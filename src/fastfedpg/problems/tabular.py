@@ -1,0 +1,146 @@
+"""Finite MDPs that N agents share: the arrays, checked, and the `.npz` files they come in."""
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fastfedpg.errors import InputError
+from fastfedpg.problems import checks
+
+NAMES = ("P", "reward", "rho", "gamma")
+
+
+class Grid(NamedTuple):
+    """How to draw the states as cells: state s is row s // columns, column s % columns."""
+
+    rows: int
+    columns: int
+    moves: dict[int, tuple[int, int]]  # action -> (rows down, columns right) of its arrow
+    marks: dict[int, str]  # state -> what stands in that cell
+
+
+@dataclass(frozen=True, eq=False)
+class TabularProblem:
+    """N agents in finite MDPs M_i = (S, A, R_i, P, gamma), Eq. (1).
+
+    Args:
+        P: (S, A, S) transition probabilities, or (N, S, A, S) where the agents' dynamics differ.
+        reward: (N, S, A), in the user's units; in [0, 1] unless `reward_range` says otherwise.
+        rho: (S,) initial distribution, or (N, S).
+        gamma: discount factor in [0, 1).
+        reward_range: (lo, hi) of the rewards; results are reported in these units.
+
+    Example:
+        >>> import numpy as np
+        >>> p = TabularProblem(P=np.ones((1, 2, 1)), reward=[[[1, 0]], [[0, 1]]], rho=[1], gamma=0.5)
+        >>> p.N, p.S, p.A, p.shared
+        (2, 1, 2, True)
+    """
+
+    P: np.ndarray
+    reward: np.ndarray
+    rho: np.ndarray
+    gamma: float
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    name: str = "tabular"
+    states: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    grid: Grid | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Convert to float64 and check everything that can be wrong."""
+        put = lambda name, value: object.__setattr__(self, name, value)
+        for name in ("P", "reward", "rho"):
+            put(name, checks.array(name, getattr(self, name)))
+        put("gamma", checks.gamma(self.gamma))
+        put("reward_range", checks.reward_range(self.reward_range))
+        checks.shapes(self.P, self.reward, self.rho)
+        checks.distributions("P", self.P, ("agent", "state", "action") if self.P.ndim == 4 else ("state", "action"))
+        checks.distributions("rho", self.rho, ("agent",) if self.rho.ndim == 2 else ())
+        checks.rewards(self.reward, self.reward_range)
+        put("states", tuple(self.states) or tuple(f"s{s}" for s in range(self.S)))
+        put("actions", tuple(self.actions) or tuple(f"a{a}" for a in range(self.A)))
+
+    @property
+    def N(self) -> int:
+        """Number of agents."""
+        return int(self.reward.shape[0])
+
+    @property
+    def S(self) -> int:
+        """Number of states."""
+        return int(self.reward.shape[1])
+
+    @property
+    def A(self) -> int:
+        """Number of actions."""
+        return int(self.reward.shape[2])
+
+    @property
+    def shared(self) -> bool:
+        """Whether all agents have the same dynamics and start: only then J*, gap and the average MDP are defined."""
+        return self.P.ndim == 3 and self.rho.ndim == 1
+
+    @property
+    def scale(self) -> float:
+        """Reward units per unit of cost."""
+        return self.reward_range[1] - self.reward_range[0]
+
+    @property
+    def cost(self) -> np.ndarray:
+        """The paper's R <- 1 - R, in [0, 1]: (hi - reward) / (hi - lo)."""
+        return (self.reward_range[1] - self.reward) / self.scale
+
+    def average(self) -> "TabularProblem":
+        """The average MDP of Proposition 1, as a problem with one agent."""
+        if not self.shared:
+            raise InputError("the average MDP is defined only for agents that share P and rho; here they differ")
+        mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
+        return TabularProblem(
+            self.P, mean, self.rho, self.gamma, self.reward_range, f"average of {self.name}", self.states, self.actions, self.grid
+        )
+
+    def save(self, path: Path) -> None:
+        """Write an `.npz` that `load` reads."""
+        np.savez(path, P=self.P, reward=self.reward, rho=self.rho, gamma=np.float64(self.gamma))
+
+
+def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem:
+    """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma."""
+    arrays = read_npz(path, NAMES)
+    return TabularProblem(**arrays, reward_range=reward_range or (0.0, 1.0), name=Path(path).name)
+
+
+def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file that must hold exactly these names; nothing is unpickled."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if not path.is_file():
+        raise InputError(f"{path}: not a file; an .npz file with {', '.join(names)} is needed")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise InputError(f"{path}: a single array; save the arrays {', '.join(names)} together with numpy.savez")
+            missing = [n for n in names if n not in file.files]
+            extra = [n for n in file.files if n not in names]
+            if missing or extra:
+                said = [f"{what} {', '.join(which)}" for what, which in (("lacks", missing), ("has the unknown", extra)) if which]
+                raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {', '.join(names)}")
+            return {n: _read(path, file, n) for n in names}
+    except InputError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: not an .npz file that can be read ({error})") from None
+
+
+def _read(path: Path, file: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
+    try:
+        return np.asarray(file[name])
+    except ValueError as error:
+        if "pickle" not in str(error):
+            raise
+        raise InputError(f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array") from None

@@ -1,0 +1,18 @@
+"""Ways to run an algorithm, all with the same numbers."""
+
+from fastfedpg.runtime.loop import loop, loop_records
+from fastfedpg.runtime.record import Diverged, MessageSizes, Record, Result, collect, message_sizes
+from fastfedpg.runtime.simulate import simulate, simulate_records
+
+__all__ = [
+    "Diverged",
+    "MessageSizes",
+    "Record",
+    "Result",
+    "collect",
+    "loop",
+    "loop_records",
+    "message_sizes",
+    "simulate",
+    "simulate_records",
+]
