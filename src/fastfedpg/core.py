@@ -1,8 +1,8 @@
 """The types that everything else is built from, and the five functions every algorithm uses.
 
-A federated algorithm is a value: a NamedTuple of pure functions, closed over its hyper-parameters. A communication round
-is a tuple of exchanges; in each, every agent answers one question and the server sees only the combined answer. Nothing
-here knows how it is run: `runtime.loop` and `runtime.simulate` both take these values as they are.
+A federated algorithm is a value: a NamedTuple of pure functions, closed over its hyper-parameters. A communication
+round is a tuple of exchanges; in each, every agent answers one question and the server sees only the combined answer.
+Nothing here knows how it is run: `runtime.loop` and `runtime.simulate` both take these values as they are.
 
 Signs are the paper's: agents minimise a cost, and an oracle answers with the gradient of that cost.
 """
@@ -161,9 +161,7 @@ def key_for(seed: Scalar, round: Scalar, name: str, agent: Scalar | None = None)
     return key if agent is None else jax.random.fold_in(key, agent)
 
 
-def estimate(
-    oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None
-) -> tuple[Theta, Own, int]:
+def estimate(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None) -> tuple[Theta, Own, int]:
     """Play pi_theta and estimate the gradient there; B trajectories, or the oracle's own number of them."""
     batch, own = oracle.sample(theta, own, key, B)
     return oracle.gradient(theta, own, batch), own, oracle.steps(batch)

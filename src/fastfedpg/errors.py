@@ -11,6 +11,8 @@ class InputError(ValueError):
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An error for a name that is not in the table, with the nearest that is."""
     known = list(known)
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), [k.replace("-", "_") for k in known], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(
+        name.lower().replace("-", "_"), [k.replace("-", "_") for k in known], n=1, cutoff=0.5
+    )
     suggestion = f"; did you mean '{next(k for k in known if k.replace('-', '_') == near[0])}'?" if near else ""
     return InputError(f"unknown {kind} '{name}'{suggestion} (known: {', '.join(known)})")

@@ -1,7 +1,7 @@
 """The mathematics of one agent's finite MDP, exactly: values, occupancy, gradients, optimal policies.
 
-All functions are pure, are written for one agent, and take costs (descent sign). Policies are tables of log-probabilities
-`log_pi (S, A)`. With an entropy weight tau > 0 the cost is c(s,a) + tau log pi(a|s).
+All functions are pure, are written for one agent, and take costs (descent sign). Policies are tables of
+log-probabilities `log_pi (S, A)`. With an entropy weight tau > 0 the cost is c(s,a) + tau log pi(a|s).
 """
 
 from typing import NamedTuple

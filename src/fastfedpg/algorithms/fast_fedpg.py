@@ -14,9 +14,7 @@ class Memory(NamedTuple):
     g_i: Theta
 
 
-def fast_fedpg(
-    eta: Scalar, H: int, alpha_g: Scalar = 1.0, reuse: bool = False, B0: int | None = None
-) -> Algorithm:
+def fast_fedpg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, reuse: bool = False, B0: int | None = None) -> Algorithm:
     """Local policy-gradient steps, each corrected by the memory of the global gradient.
 
         theta_{i,l+1} = theta_{i,l} - eta (g_i(theta_{i,l}) - g_i(theta_bar) + g(theta_bar))      Eq. (6)

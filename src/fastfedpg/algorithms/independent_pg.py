@@ -6,7 +6,7 @@ from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, RngKey, Scala
 
 
 def independent_pg(eta: Scalar, H: int) -> Algorithm:
-    """H local steps a round and no communication: theta_i <- theta_i - eta g_i(theta_i), for each agent its own theta_i.
+    """H local steps a round and no communication: theta_i <- theta_i - eta g_i(theta_i) for every agent i.
 
     The policy is one theta per agent, and each is evaluated on its own agent's task.
     """

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float
 
 from fastfedpg import mdp
 from fastfedpg.core import Batch, Oracle, Own, RngKey, Theta
@@ -13,8 +14,8 @@ from fastfedpg.core import Batch, Oracle, Own, RngKey, Theta
 class Model(NamedTuple):
     """The dynamics as plain arrays."""
 
-    P: Shaped[Array, "S A S"]
-    rho: Shaped[Array, " S"]
+    P: Array | np.ndarray
+    rho: Array | np.ndarray
 
 
 def prepare(P: np.ndarray, rho: np.ndarray) -> Model:
@@ -27,7 +28,7 @@ def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
         log_pi = mdp.log_softmax_policy(theta, *cost.shape)
-        P, c, rho = (x.astype(theta.dtype) for x in (model.P, cost, model.rho))
+        P, c, rho = (jnp.asarray(x, theta.dtype) for x in (model.P, cost, model.rho))
         return mdp.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
 
     return Oracle(_nothing, _play_nothing, gradient, _no_steps)
@@ -37,7 +38,7 @@ def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau
     """The truncated gradient, nabla_K J_i = E[Eq. (5)]: the exact gradient of the K-step objective."""
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
-        P, c, rho = (x.astype(theta.dtype) for x in (model.P, cost, model.rho))
+        P, c, rho = (jnp.asarray(x, theta.dtype) for x in (model.P, cost, model.rho))
 
         def J_K(theta: Theta) -> Float[Array, ""]:
             return mdp.truncated_objective(P, c, rho, gamma, K, mdp.log_softmax_policy(theta, *cost.shape), tau)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int
 
 from fastfedpg import mdp
 from fastfedpg.core import Oracle, Own, RngKey, Theta
@@ -25,8 +25,8 @@ class Draw(NamedTuple):
     Only outcomes of positive probability are kept, so a row is as wide as the widest support.
     """
 
-    outcome: Shaped[Array, "... W"]
-    below: Shaped[Array, "... W-1"]
+    outcome: Array | np.ndarray  # (…, W) int32
+    below: Array | np.ndarray  # (…, W - 1) float32
 
 
 class Model(NamedTuple):
@@ -106,9 +106,7 @@ def _oracle(
     return Oracle(lambda key: (), sample, gradient, lambda batch: batch.states.size)
 
 
-def reinforce(
-    model: Model, cost: Float[Array, "S A"], gamma: float, B: int, K: int, tau: float = 0.0
-) -> Oracle:
+def reinforce(model: Model, cost: Float[Array, "S A"], gamma: float, B: int, K: int, tau: float = 0.0) -> Oracle:
     """Eq. (5) to the letter, averaged over B trajectories: (sum_t gamma^t r_t) (sum_k grad log pi(a_k|s_k))."""
     return _oracle(model, cost, gamma, tau, B, K, lambda r: jnp.broadcast_to(r.sum(axis=1, keepdims=True), r.shape))
 

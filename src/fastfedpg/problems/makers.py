@@ -24,8 +24,8 @@ def compromise_grid(
     """The compromise in n x n cells: each agent's corner pays it 1, the centre pays everybody `mid`.
 
     Five actions (up, down, left, right, stay); walls block. With probability `slip` a uniformly random one of the five
-    replaces the chosen action. R_i(s, a) depends on the current cell only: 1 in agent i's corner (corner i mod 4), `mid`
-    in the centre, 0 elsewhere. Nothing ends; rho is uniform over all cells.
+    replaces the chosen action. R_i(s, a) depends on the current cell only: 1 in agent i's corner (corner i mod 4),
+    `mid` in the centre, 0 elsewhere. Nothing ends; rho is uniform over all cells.
     """
     _at_least("agents", agents, 1)
     if n < 3 or n % 2 == 0:
@@ -113,7 +113,7 @@ def _rewards(agents: int, S: int, A: int, kappa: float, seed: int) -> np.ndarray
     _unit("kappa", kappa)
     U = np.stack([_generator(seed, "reward", i).uniform(size=(S, A)) for i in range(agents)])
     Rbar = (1 + _generator(seed, "reward").uniform(size=(S, A))) / 3
-    return Rbar + kappa / 3 * (U - U.mean(axis=0))
+    return np.asarray(Rbar + kappa / 3 * (U - U.mean(axis=0)))
 
 
 def _generator(seed: int, what: str, agent: int | None = None) -> np.random.Generator:

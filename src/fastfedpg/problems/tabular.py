@@ -3,7 +3,7 @@
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,7 +100,15 @@ class TabularProblem:
             raise InputError("the average MDP is defined only for agents that share P and rho; here they differ")
         mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
         return TabularProblem(
-            self.P, mean, self.rho, self.gamma, self.reward_range, f"average of {self.name}", self.states, self.actions, self.grid
+            self.P,
+            mean,
+            self.rho,
+            self.gamma,
+            self.reward_range,
+            f"average of {self.name}",
+            self.states,
+            self.actions,
+            self.grid,
         )
 
     def save(self, path: Path) -> None:
@@ -110,7 +118,7 @@ class TabularProblem:
 
 def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem:
     """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma."""
-    arrays = read_npz(path, NAMES)
+    arrays: dict[str, Any] = dict(read_npz(path, NAMES))
     return TabularProblem(**arrays, reward_range=reward_range or (0.0, 1.0), name=Path(path).name)
 
 
@@ -124,11 +132,17 @@ def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: a single array; save the arrays {', '.join(names)} together with numpy.savez")
+                raise InputError(
+                    f"{path}: a single array; save the arrays {', '.join(names)} together with numpy.savez"
+                )
             missing = [n for n in names if n not in file.files]
             extra = [n for n in file.files if n not in names]
             if missing or extra:
-                said = [f"{what} {', '.join(which)}" for what, which in (("lacks", missing), ("has the unknown", extra)) if which]
+                said = [
+                    f"{what} {', '.join(which)}"
+                    for what, which in (("lacks", missing), ("has the unknown", extra))
+                    if which
+                ]
                 raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {', '.join(names)}")
             return {n: _read(path, file, n) for n in names}
     except InputError:
@@ -143,4 +157,6 @@ def _read(path: Path, file: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
     except ValueError as error:
         if "pickle" not in str(error):
             raise
-        raise InputError(f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array") from None
+        raise InputError(
+            f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array"
+        ) from None

@@ -1,6 +1,6 @@
 """The plain loop: one round after another, one agent after another. The definition of correct."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -45,8 +45,9 @@ def loop_records(
     participants: int | None = None,
     theta0: Any = None,
     first_seed: int = 0,
+    tick: Callable[[int], None] = lambda done: None,
 ) -> Iterator[Record]:
-    """The run as it goes, record by record, all seeds side by side."""
+    """The run as it goes, record by record, all seeds side by side; `tick` hears how many rounds are done."""
     m = check_arguments(problem, rounds, every, participants)
     oracles = [problem.oracle(_at(problem.tasks, i)) for i in range(problem.N)]
     answer = {
@@ -55,7 +56,10 @@ def loop_records(
         for i, oracle in enumerate(oracles)
     }
     serve = {e.name: jax.jit(e.server, static_argnums=2) for e in algorithm.exchanges}
-    runs = [_Run(problem, algorithm, theta, first_seed + r) for r, theta in enumerate(starting_points(problem, theta0, seeds))]
+    runs = [
+        _Run(problem, algorithm, theta, first_seed + r)
+        for r, theta in enumerate(starting_points(problem, theta0, seeds))
+    ]
 
     def one_round(run: _Run, number: int, t: int) -> None:
         run.drift = 0.0
@@ -89,6 +93,7 @@ def loop_records(
         for t in range(done, stop):
             for number, run in enumerate(runs):
                 one_round(run, number, t)
+            tick(t + 1)
         done = stop
         theta = np.stack([algorithm.policy(run.state) for run in runs])
         yield Record(
@@ -108,7 +113,9 @@ class _Run:
         self.state, self.down, memory = algorithm.init(theta, problem.N)
         self.memory = [_at(memory, i) for i in range(problem.N)]
         ids = [int(i) for i in problem.ids]
-        self.own = [problem.oracle(_at(problem.tasks, i)).init(key_for(seed, 0, "own", ids[i])) for i in range(problem.N)]
+        self.own = [
+            problem.oracle(_at(problem.tasks, i)).init(key_for(seed, 0, "own", ids[i])) for i in range(problem.N)
+        ]
         self.seed, self.drift, self.steps, self.taken = seed, float("nan"), 0, 0
 
 

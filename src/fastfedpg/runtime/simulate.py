@@ -86,8 +86,9 @@ def simulate_records(
     theta0: Any = None,
     first_seed: int = 0,
     sweep: Any = None,
+    tick: Callable[[int], None] = lambda done: None,
 ) -> Iterator[Record]:
-    """The run as it goes, record by record."""
+    """The run as it goes, record by record; `tick` hears about twice a second how many rounds are done."""
     m = check_arguments(problem, rounds, every, participants)
     theta = starting_points(problem, theta0, seeds)
     settings = jax.tree.map(lambda x: jnp.asarray(x, theta.dtype), [] if sweep is None else sweep)
@@ -120,6 +121,7 @@ def simulate_records(
             _raise_if_bad(problem, make(jax.tree.map(lambda x: x[0], settings)), np.asarray(carry.bad), seeds)
             stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / (time.monotonic() - began))))
             done = upto
+            tick(done)
         steps += np.asarray(carry.steps, np.int64).sum(axis=1)
         taken += np.asarray(carry.taken).mean(axis=1)
         carry = carry._replace(steps=jnp.zeros_like(carry.steps), taken=jnp.zeros_like(carry.taken))

@@ -1,0 +1,162 @@
+"""One frozen dataclass is the Python arguments, the TOML file and the command line's flags."""
+
+import inspect
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import tomli_w
+import tyro
+
+from fastfedpg.errors import InputError, unknown
+
+
+def _parse_pairs(words: list[str]) -> dict[str, str]:
+    for word in words:
+        if "=" not in word[1:]:
+            raise ValueError(f"'{word}' is not of the form name=value")
+    return dict(word.split("=", 1) for word in words)
+
+
+Pairs = Annotated[
+    dict[str, Any],
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="NAME=VALUE …",
+        instance_from_str=_parse_pairs,
+        is_instance=lambda value: isinstance(value, dict),
+        str_from_instance=lambda value: [f"{k}={v}" for k, v in value.items()],
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that is needed to repeat a run."""
+
+    problem: str = "compromise-grid"
+    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P, reward, rho and gamma."""
+    problem_args: Pairs = field(default_factory=dict)
+    """Parameters of the problem's maker, as in n=7 mid=.6."""
+    agents: int | None = None
+    """The number of agents N; the problem's own unless given."""
+    reward_range: tuple[float, float] | None = None
+    """LO HI of the rewards in a file, if not 0 1; results are in these units."""
+
+    algorithm: str = "fast_fedpg"
+    """An algorithm's name."""
+    eta: float = 0.1
+    """Local step size."""
+    H: int = 10
+    """Local steps in a round."""
+    alpha_g: float = 1.0
+    """Server step size of fast_fedpg and scaffold_pg, in (0, 1]."""
+    reuse: bool = False
+    """fast_fedpg: local step 0 uses the gradient already sent."""
+    B0: int | None = None
+    """fast_fedpg: trajectories for the gradient that is sent; B unless given."""
+    option: Literal["I", "II"] = "II"
+    """scaffold_pg: how control variates are renewed."""
+
+    oracle: str = "exact"
+    """exact, truncated, reinforce or gpomdp."""
+    B: int = 16
+    """Trajectories in an estimate."""
+    K: int = 50
+    """Steps in a trajectory."""
+    baseline: Literal["none", "leave-one-out"] = "none"
+    """gpomdp: what is subtracted from the return."""
+    tau: float = 0.0
+    """Entropy weight, in cost units."""
+
+    rounds: int = 100
+    """Communication rounds T."""
+    seeds: int = 1
+    """How many seeds run side by side."""
+    first_seed: int = 0
+    """The first of them."""
+    metrics_every: int = 1
+    """Rounds between two records."""
+    participants: int | None = None
+    """How many agents take part in a round; all unless given."""
+    theta0: str | None = None
+    """An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given."""
+    runtime: Literal["simulate", "loop"] = "simulate"
+    """Compiled, or the plain loop: the same numbers."""
+
+    def check(self) -> None:
+        """Everything that can be seen without building anything."""
+        for name in ("H", "B", "K", "B0", "rounds", "seeds", "metrics_every", "agents", "participants"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} = {value}; it must be at least 1")
+        if not (math.isfinite(self.eta) and self.eta > 0):
+            raise InputError(f"eta = {self.eta:g}; a step size must be positive and finite")
+        if not 0 < self.alpha_g <= 1:
+            raise InputError(f"alpha_g = {self.alpha_g:g}; it must lie in (0, 1]")
+        if not (math.isfinite(self.tau) and self.tau >= 0):
+            raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0")
+        if not 0 <= self.first_seed < 2**31 - self.seeds:
+            raise InputError(f"first_seed = {self.first_seed}; seeds must lie between 0 and 2^31 - 1")
+        for name in ("option", "baseline", "runtime"):
+            choices = get_args(_kinds()[name])
+            if getattr(self, name) not in choices:
+                raise unknown(name, str(getattr(self, name)), choices)
+
+    def taken_by(self, factory: Callable[..., Any]) -> dict[str, Any]:
+        """The settings that a factory has parameters for."""
+        names = inspect.signature(factory).parameters
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in names}
+
+    def to_toml(self) -> str:
+        """The settings as TOML; what is not set is left out."""
+        return tomli_w.dumps({k: v for k, v in asdict(self).items() if v is not None and v != {}})
+
+
+def from_toml(path: Path | str) -> Config:
+    """A configuration from a TOML file; paths in it are relative to the file's own folder."""
+    path = Path(path)
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file ({error})") from None
+    return from_mapping(table, str(path), path.parent)
+
+
+def from_mapping(table: Mapping[str, Any], where: str = "configuration", folder: Path | None = None) -> Config:
+    """A configuration from names and values, each checked for its name and type."""
+    kinds = _kinds()
+    settings = {}
+    for name, value in table.items():
+        if name not in kinds:
+            error = unknown("setting", name, kinds)
+            raise InputError(f"{where}: {error}")
+        settings[name] = _fit(f"{where}: {name}", kinds[name], value)
+    if folder is not None:
+        for name in ("problem", "theta0"):
+            if str(settings.get(name) or "").endswith(".npz"):
+                settings[name] = str(folder / settings[name])
+    return Config(**settings)
+
+
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(Config)
+
+
+def _fit(what: str, kind: Any, value: Any) -> Any:
+    options = [k for k in get_args(kind) if k is not type(None)] if type(None) in get_args(kind) else [kind]
+    kind = options[0]
+    origin = get_origin(kind) or kind
+    if origin is float and type(value) in (int, float):
+        return float(value)
+    if origin is tuple and isinstance(value, list | tuple) and len(value) == 2:
+        return tuple(_fit(what, float, v) for v in value)
+    if origin is Literal or (origin in (int, str, bool, dict) and type(value) is origin):
+        return value
+    wanted = {float: "a number", int: "a whole number", str: "text", bool: "true or false", tuple: "two numbers"}
+    raise InputError(f"{what} is {value!r}; it must be {wanted.get(origin, 'a table of names and values')}")

@@ -1,0 +1,67 @@
+"""Progress for people: a bar on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fastfedpg.runtime import Record
+
+LINE_SECONDS = 2.0
+
+
+class Report(Protocol):
+    """Told how many rounds are done, and at each record how good the policy is."""
+
+    def __call__(self, done: int, record: Record | None = None) -> None:
+        """Show it."""
+
+
+def silent(done: int, record: Record | None = None) -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
+    """A progress report for one run."""
+    began, value = time.monotonic(), "compiling"
+
+    def describe(record: Record | None) -> str:
+        nonlocal value
+        if record is not None:
+            gap = record.evaluation.gap
+            name, x = ("J", record.evaluation.J) if np.isnan(gap).any() else ("gap", gap)
+            value = f"{name} {np.mean(x):.4g}"
+        return value
+
+    rate = lambda done: f"{done / max(time.monotonic() - began, 1e-9):.1f} rounds/s"
+    if console.is_terminal:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+            task = bar.add_task(title, total=rounds, note=value)
+
+            def draw(done: int, record: Record | None = None) -> None:
+                bar.update(task, completed=done, note=f"{rate(done)}  {describe(record)}")
+
+            yield draw
+        return
+    last = began
+
+    def line(done: int, record: Record | None = None) -> None:
+        nonlocal last
+        text = describe(record)
+        finished = done == rounds and record is not None
+        if finished or time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
+            console.print(f"{title}: round {done}/{rounds}  {rate(done)}  {text}", highlight=False, soft_wrap=True)
+
+    yield line
