@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 Kernel = Float[Array, "S A S"]
 Table = Float[Array, "S A"]
 Vector = Float[Array, " S"]
+Number = float | Float[Array, ""]
 
 
 def log_softmax_policy(theta: Float[Array, " d"], S: int, A: int) -> Table:
@@ -27,28 +28,28 @@ def chain(P: Kernel, log_pi: Table) -> Float[Array, "S S"]:
     return jnp.einsum("sap,sa->sp", P, jnp.exp(log_pi))
 
 
-def values(P: Kernel, cost: Table, gamma: float, log_pi: Table, tau: float = 0.0) -> Vector:
+def values(P: Kernel, cost: Table, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Vector:
     """Eq. (8): J^theta = (I - gamma P^theta)^-1 R^theta, the value from each state."""
     c = jnp.sum(jnp.exp(log_pi) * (cost + tau * log_pi), axis=1)
     return jnp.linalg.solve(jnp.eye(len(c), dtype=c.dtype) - gamma * chain(P, log_pi), c)
 
 
-def q_values(P: Kernel, cost: Table, gamma: float, log_pi: Table, tau: float = 0.0) -> Table:
+def q_values(P: Kernel, cost: Table, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Table:
     """Q(s,a) = R(s,a) + gamma E[J(s')]; the entropy of the first action is not in it."""
     return cost + gamma * P @ values(P, cost, gamma, log_pi, tau)
 
 
-def objective(P: Kernel, cost: Table, rho: Vector, gamma: float, log_pi: Table, tau: float = 0.0) -> Float[Array, ""]:
+def objective(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Float[Array, ""]:
     """Eq. (1): J = E_rho[J(s)]."""
     return rho @ values(P, cost, gamma, log_pi, tau)
 
 
-def occupancy(P: Kernel, rho: Vector, gamma: float, log_pi: Table) -> Vector:
+def occupancy(P: Kernel, rho: Vector, gamma: Number, log_pi: Table) -> Vector:
     """d_rho(s) = (1 - gamma) sum_t gamma^t P(s_t = s)."""
     return (1 - gamma) * jnp.linalg.solve(jnp.eye(len(rho), dtype=rho.dtype) - gamma * chain(P, log_pi).T, rho)
 
 
-def gradient(P: Kernel, cost: Table, rho: Vector, gamma: float, log_pi: Table, tau: float = 0.0) -> Table:
+def gradient(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Table:
     """Eq. (9) for the softmax table: dJ/dtheta_{s,a} = d(s) pi(a|s) (Q(s,a) - J(s)) / (1 - gamma).
 
     For softmax, sum_a' grad log pi(a'|s) Q(s,a') pi(a'|s) is pi(a|s) (Q(s,a) - J(s)) in the coordinate (s,a). With
@@ -62,7 +63,7 @@ def gradient(P: Kernel, cost: Table, rho: Vector, gamma: float, log_pi: Table, t
 
 
 def truncated_objective(
-    P: Kernel, cost: Table, rho: Vector, gamma: float, K: int, log_pi: Table, tau: float = 0.0
+    P: Kernel, cost: Table, rho: Vector, gamma: Number, K: int, log_pi: Table, tau: Number = 0.0
 ) -> Float[Array, ""]:
     """J_K = E[sum_{t<K} gamma^t r_t], by K steps of the Bellman recursion.
 
@@ -82,7 +83,7 @@ class Optimum(NamedTuple):
     values: Vector
 
 
-def optimal(P: Kernel, cost: Table, gamma: float, tau: float = 0.0) -> Optimum:
+def optimal(P: Kernel, cost: Table, gamma: Number, tau: float = 0.0) -> Optimum:
     """Dynamic programming: policy iteration, and with tau > 0 its soft form pi(.|s) ∝ exp(-Q(s,.) / tau).
 
     Both improve monotonically. The plain form ends when no action improves by more than 1e-12 of the value range, the

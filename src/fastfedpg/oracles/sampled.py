@@ -88,6 +88,7 @@ def _oracle(
     model: Model, cost: Float[Array, "S A"], gamma: float, tau: float, B: int, K: int, weights: Weights
 ) -> Oracle:
     S, A = cost.shape
+    model = jax.tree.map(jnp.asarray, model)
 
     def sample(theta: Theta, own: Own, key: RngKey, size: int | None) -> tuple[Trajectories, Own]:
         log_pi = mdp.log_softmax_policy(theta, S, A)

@@ -5,6 +5,7 @@ and works whatever JAX's 64-bit setting is, without changing it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +20,7 @@ from fastfedpg.problems.tabular import TabularProblem
 
 def J_i(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's objective, Eq. (1): (N,)."""
-    return _each(problem, theta, lambda P, c, rho, log_pi: mdp.objective(P, c, rho, problem.gamma, log_pi, tau))
+    return _each(problem, theta, tau, mdp.objective)
 
 
 def J(problem: TabularProblem, theta: Any, tau: float = 0.0) -> float:
@@ -29,7 +30,7 @@ def J(problem: TabularProblem, theta: Any, tau: float = 0.0) -> float:
 
 def gradients(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's policy gradient, Eq. (9): (N, S, A)."""
-    return _each(problem, theta, lambda P, c, rho, log_pi: mdp.gradient(P, c, rho, problem.gamma, log_pi, tau))
+    return _each(problem, theta, tau, mdp.gradient)
 
 
 def gradient(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
@@ -39,12 +40,12 @@ def gradient(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarra
 
 def q_values(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's Q_i: (N, S, A)."""
-    return _each(problem, theta, lambda P, c, rho, log_pi: mdp.q_values(P, c, problem.gamma, log_pi, tau))
+    return _each(problem, theta, tau, _q_values)
 
 
 def occupancy(problem: TabularProblem, theta: Any) -> np.ndarray:
     """The discounted state occupancy d_rho: (N, S), the same for all agents where dynamics are shared."""
-    return _each(problem, theta, lambda P, c, rho, log_pi: mdp.occupancy(P, rho, problem.gamma, log_pi))
+    return _each(problem, theta, 0.0, _occupancy)
 
 
 def returns(problem: TabularProblem, theta: Any) -> np.ndarray:
@@ -71,11 +72,7 @@ def own_optima(problem: TabularProblem, tau: float = 0.0) -> list[Best]:
     with jax.enable_x64(True):
         P, cost, rho, axes = _arrays(problem)
 
-        def solve(P: Any, cost: Any, rho: Any) -> tuple[Any, Any]:
-            best = mdp.optimal(P, cost, problem.gamma, tau)
-            return rho @ best.values, best.policy
-
-        costs, policies = jax.jit(jax.vmap(solve, in_axes=axes))(P, cost, rho)
+        costs, policies = _optima(P, cost, rho, problem.gamma, tau, axes)
         return [Best(float(c), np.asarray(policy)) for c, policy in zip(costs, policies, strict=True)]
 
 
@@ -119,11 +116,34 @@ def _arrays(problem: TabularProblem) -> tuple[Any, Any, Any, tuple[Any, ...]]:
     return jnp.asarray(problem.P), jnp.asarray(problem.cost), jnp.asarray(problem.rho), axes
 
 
-def _each(problem: TabularProblem, theta: Any, function: Callable[..., Any]) -> np.ndarray:
+def _each(problem: TabularProblem, theta: Any, tau: float, function: Callable[..., Any]) -> np.ndarray:
+    """function(P_i, cost_i, rho_i, gamma, log_pi, tau) for every agent i."""
     theta = np.asarray(theta, np.float64)
     if theta.size != problem.S * problem.A:
         raise InputError(f"theta has shape {theta.shape}; it must be ({problem.S}, {problem.A}): states, actions")
     with jax.enable_x64(True):
         P, cost, rho, axes = _arrays(problem)
-        log_pi = mdp.log_softmax_policy(jnp.asarray(theta).reshape(-1), problem.S, problem.A)
-        return np.asarray(jax.jit(jax.vmap(lambda P, c, r: function(P, c, r, log_pi), in_axes=axes))(P, cost, rho))
+        return np.asarray(_mapped(function, P, cost, rho, problem.gamma, theta.reshape(-1), tau, axes))
+
+
+# Compiled once per shape, however often they are called.
+
+
+@partial(jax.jit, static_argnames=("function", "axes"))
+def _mapped(function: Any, P: Any, cost: Any, rho: Any, gamma: Any, theta: Any, tau: Any, axes: Any) -> Any:
+    log_pi = mdp.log_softmax_policy(theta, *cost.shape[1:])
+    return jax.vmap(lambda P, c, r: function(P, c, r, gamma, log_pi, tau), in_axes=axes)(P, cost, rho)
+
+
+@partial(jax.jit, static_argnames=("tau", "axes"))
+def _optima(P: Any, cost: Any, rho: Any, gamma: Any, tau: float, axes: Any) -> tuple[Any, Any]:
+    best = jax.vmap(lambda P, c: mdp.optimal(P, c, gamma, tau), in_axes=axes[:2])(P, cost)
+    return jnp.sum(rho * best.values, axis=1), best.policy
+
+
+def _q_values(P: Any, cost: Any, rho: Any, gamma: Any, log_pi: Any, tau: Any) -> Any:
+    return mdp.q_values(P, cost, gamma, log_pi, tau)
+
+
+def _occupancy(P: Any, cost: Any, rho: Any, gamma: Any, log_pi: Any, tau: Any) -> Any:
+    return mdp.occupancy(P, rho, gamma, log_pi)

@@ -3,7 +3,6 @@
 import inspect
 from typing import Any
 
-import jax
 import numpy as np
 
 from fastfedpg.core import Oracle, Problem, Task
@@ -36,7 +35,7 @@ def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0
     if problem.shared:
         model = prepare(problem.P, problem.rho)
         tasks: Task = problem.cost
-        of_task = lambda cost: build(jax.tree.map(jax.numpy.asarray, model), cost)
+        of_task = lambda cost: build(model, cost)
     else:
         P = np.broadcast_to(problem.P, (problem.N, problem.S, problem.A, problem.S))
         rho = np.broadcast_to(problem.rho, (problem.N, problem.S))

@@ -61,7 +61,7 @@ def loop_records(
         for r, theta in enumerate(starting_points(problem, theta0, seeds))
     ]
 
-    def one_round(run: _Run, number: int, t: int) -> None:
+    def one_round(run: _Run, t: int) -> None:
         run.drift = 0.0
         who = [int(i) for i in participants_of(run.seed, t, problem.N, m)]
         for e in algorithm.exchanges:
@@ -71,7 +71,7 @@ def loop_records(
                 key = key_for(run.seed, t, e.name, int(problem.ids[i]))
                 run.memory[i], run.own[i], up, info = answer[e.name, i](run.memory[i], run.own[i], down, key)
                 if not _finite(up):
-                    raise Diverged(t + 1, e.name, int(problem.ids[i]), number)
+                    raise Diverged(t + 1, e.name, int(problem.ids[i]), run.seed)
                 run.drift += float(info.drift)
                 run.steps += int(info.steps)
                 ups.append(up)
@@ -85,14 +85,14 @@ def loop_records(
                 state, down = serve[e.name](_at(run.state, i), up, m / problem.N, key)
                 run.state, run.down = _put(run.state, i, state), _put(run.down, i, down)
         if not _finite(algorithm.policy(run.state)):
-            raise Diverged(t + 1, None, None, number)
+            raise Diverged(t + 1, None, None, run.seed)
         run.taken += m
 
     done = 0
     for stop in [0, *recorded_rounds(rounds, every)]:
         for t in range(done, stop):
-            for number, run in enumerate(runs):
-                one_round(run, number, t)
+            for run in runs:
+                one_round(run, t)
             tick(t + 1)
         done = stop
         theta = np.stack([algorithm.policy(run.state) for run in runs])

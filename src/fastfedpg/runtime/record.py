@@ -26,10 +26,10 @@ class Record(NamedTuple):
 class Diverged(ArithmeticError):
     """A message or theta stopped being finite."""
 
-    def __init__(self, round: int, exchange: str | None, agent: int | None, run: int) -> None:
-        self.round, self.exchange, self.agent, self.run = round, exchange, agent, run
+    def __init__(self, round: int, exchange: str | None, agent: int | None, seed: int) -> None:
+        self.round, self.exchange, self.agent, self.seed = round, exchange, agent, seed
         where = f"agent {agent} sent a non-finite '{exchange}' message" if exchange else "theta became non-finite"
-        super().__init__(f"diverged in round {round} (seed number {run}): {where}")
+        super().__init__(f"diverged in round {round} (seed {seed}): {where}")
 
 
 class MessageSizes(NamedTuple):

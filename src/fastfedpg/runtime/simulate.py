@@ -109,6 +109,7 @@ def simulate_records(
 
         return jax.vmap(one)(settings, seed, carry)
 
+    example = make(jax.tree.map(lambda x: x[0], settings))
     policy = jax.jit(lambda settings, state: jax.vmap(lambda c, s: make(c).policy(s))(settings, state))
     tasks = jax.tree.map(jnp.asarray, problem.tasks)
     carry = start(tasks, settings, jnp.tile(theta, (E, 1)), number)
@@ -118,7 +119,7 @@ def simulate_records(
         while done < stop:
             began, upto = time.monotonic(), min(stop, done + stride)
             carry = jax.block_until_ready(advance(tasks, settings, number, carry, done, upto))
-            _raise_if_bad(problem, make(jax.tree.map(lambda x: x[0], settings)), np.asarray(carry.bad), seeds)
+            _raise_if_bad(example, np.asarray(carry.bad), number)
             stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / (time.monotonic() - began))))
             done = upto
             tick(done)
@@ -185,10 +186,11 @@ def _note(bad: Any, t: Any, exchange: int, ids: Any, finite: Any) -> Any:
     return jnp.where((bad[0] < 0) & ~finite.all(), seen, bad)
 
 
-def _raise_if_bad(problem: Problem, algorithm: Algorithm, bad: np.ndarray, seeds: int) -> None:
+def _raise_if_bad(algorithm: Algorithm, bad: np.ndarray, seeds: np.ndarray) -> None:
+    """Name the earliest non-finite message of all runs, if there is one."""
     rows = np.flatnonzero(bad[:, 0] >= 0)
     if len(rows):
         run = rows[np.argmin(bad[rows, 0])]
         t, exchange, agent = (int(x) for x in bad[run])
         name = algorithm.exchanges[exchange].name if exchange >= 0 else None
-        raise Diverged(t + 1, name, agent if name else None, int(run))
+        raise Diverged(t + 1, name, agent if name else None, int(seeds[run]))

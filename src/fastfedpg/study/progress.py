@@ -1,9 +1,9 @@
 """Progress for people: a bar on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from rich.console import Console
@@ -14,11 +14,8 @@ from fastfedpg.runtime import Record
 LINE_SECONDS = 2.0
 
 
-class Report(Protocol):
-    """Told how many rounds are done, and at each record how good the policy is."""
-
-    def __call__(self, done: int, record: Record | None = None) -> None:
-        """Show it."""
+Report: TypeAlias = Callable[..., None]
+"""Called as report(rounds done), and at each record as report(rounds done, record)."""
 
 
 def silent(done: int, record: Record | None = None) -> None:
