@@ -19,6 +19,9 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 Theta: TypeAlias = Float[Array, " d"]
 """A policy's parameters: a vector in R^d, as in the paper."""
 
+PerAgent: TypeAlias = Float[Array, "N d"]
+"""One such vector for each agent."""
+
 RngKey: TypeAlias = Key[Array, ""]
 Scalar: TypeAlias = Float[Array, ""] | Int[Array, ""] | float | int
 

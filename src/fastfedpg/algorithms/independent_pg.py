@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, alone, local_steps
+from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, PerAgent, RngKey, Scalar, Theta, alone, local_steps
 
 
 def independent_pg(eta: Scalar, H: int) -> Algorithm:
@@ -23,7 +23,7 @@ def independent_pg(eta: Scalar, H: int) -> Algorithm:
     def keep(theta_i: Theta, theta: Theta, share: float, key: RngKey) -> tuple[Theta, Theta]:
         return theta, theta
 
-    def init(theta: Theta, N: int) -> tuple[Theta, Theta, tuple[()]]:
+    def init(theta: Theta, N: int) -> tuple[PerAgent, PerAgent, tuple[()]]:
         each = jnp.broadcast_to(theta, (N, *theta.shape))
         return each, each, ()
 

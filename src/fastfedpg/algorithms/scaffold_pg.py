@@ -5,7 +5,19 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, estimate, local_steps
+from fastfedpg.core import (
+    Algorithm,
+    Exchange,
+    Info,
+    Oracle,
+    Own,
+    PerAgent,
+    RngKey,
+    Scalar,
+    Theta,
+    estimate,
+    local_steps,
+)
 
 
 class Model(NamedTuple):
@@ -53,7 +65,7 @@ def scaffold_pg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, option: Literal["I",
         model = Model(model.theta + alpha_g * change.theta, model.c + share * change.c)
         return model, model
 
-    def init(theta: Theta, N: int) -> tuple[Model, Model, Theta]:
+    def init(theta: Theta, N: int) -> tuple[Model, Model, PerAgent]:
         model = Model(theta, jnp.zeros_like(theta))
         return model, model, jnp.zeros((N, *theta.shape), theta.dtype)
 

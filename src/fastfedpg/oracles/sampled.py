@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from fastfedpg import mdp
 from fastfedpg.core import Oracle, Own, RngKey, Theta
+from fastfedpg.errors import InputError
 
 Weights = Callable[[Float[Array, "B K"]], Float[Array, "B K"]]
 """From discounted costs gamma^t r_t to the weight of each step's score."""
@@ -131,6 +132,8 @@ def gpomdp(
         to_go = jnp.cumsum(r[:, ::-1], axis=1)[:, ::-1]
         if baseline == "none":
             return to_go
+        if len(r) < 2:
+            raise InputError("the leave-one-out baseline needs at least 2 trajectories; B (or B0) = 1 has no others")
         return to_go - (to_go.sum(axis=0) - to_go) / (len(r) - 1)
 
     return _oracle(model, cost, gamma, tau, B, K, weights)

@@ -63,6 +63,4 @@ def _checked(oracle: str, settings: dict[str, Any]) -> dict[str, Any]:
     baseline = settings.get("baseline", "none")
     if baseline not in ("none", "leave-one-out"):
         raise unknown("baseline", baseline, ("none", "leave-one-out"))
-    if baseline == "leave-one-out" and settings["B"] < 2:
-        raise InputError("the leave-one-out baseline needs at least 2 trajectories (B = 1 has no others to average)")
     return settings

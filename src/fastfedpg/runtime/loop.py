@@ -1,13 +1,14 @@
 """The plain loop: one round after another, one agent after another. The definition of correct."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Problem, key_for
+from fastfedpg.core import Algorithm, Exchange, Problem, Task, key_for
 from fastfedpg.runtime.record import (
     Diverged,
     Record,
@@ -49,12 +50,8 @@ def loop_records(
 ) -> Iterator[Record]:
     """The run as it goes, record by record, all seeds side by side; `tick` hears how many rounds are done."""
     m = check_arguments(problem, rounds, every, participants)
-    oracles = [problem.oracle(_at(problem.tasks, i)) for i in range(problem.N)]
-    answer = {
-        (e.name, i): jax.jit(lambda *args, e=e, o=oracle: e.agent(*args[:3], o, args[3]))
-        for e in algorithm.exchanges
-        for i, oracle in enumerate(oracles)
-    }
+    tasks = [_at(problem.tasks, i) for i in range(problem.N)]
+    answer = {e.name: jax.jit(partial(_answer, e, problem)) for e in algorithm.exchanges}
     serve = {e.name: jax.jit(e.server, static_argnums=2) for e in algorithm.exchanges}
     runs = [
         _Run(problem, algorithm, theta, first_seed + r)
@@ -69,7 +66,7 @@ def loop_records(
             for i in who:
                 down = _at(run.down, i) if algorithm.per_agent else run.down
                 key = key_for(run.seed, t, e.name, int(problem.ids[i]))
-                run.memory[i], run.own[i], up, info = answer[e.name, i](run.memory[i], run.own[i], down, key)
+                run.memory[i], run.own[i], up, info = answer[e.name](tasks[i], run.memory[i], run.own[i], down, key)
                 if not _finite(up):
                     raise Diverged(t + 1, e.name, int(problem.ids[i]), run.seed)
                 run.drift += float(info.drift)
@@ -104,6 +101,10 @@ def loop_records(
             np.array([run.steps for run in runs]),
             np.array([run.taken / problem.N for run in runs]),
         )
+
+
+def _answer(e: Exchange, problem: Problem, task: Task, memory: Any, own: Any, down: Any, key: Any) -> Any:
+    return e.agent(memory, own, down, problem.oracle(task), key)
 
 
 class _Run:

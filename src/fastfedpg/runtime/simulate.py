@@ -69,11 +69,10 @@ def simulate(
         >>> result.metrics["gap"].shape
         (2, 1, 6)
     """
-    shape = (seeds,) if sweep is None else (len(jax.tree.leaves(sweep)[0]), seeds)
+    shape = (seeds,) if sweep is None else (len(jax.tree.leaves(_settings(sweep, float))[0]), seeds)
     records = simulate_records(problem, algorithm, rounds, seeds, every, participants, theta0, first_seed, sweep)
     theta = starting_points(problem, theta0, seeds)[0]
-    one = algorithm if isinstance(algorithm, Algorithm) else algorithm(jax.tree.map(lambda x: x[0], sweep))
-    return collect(records, message_sizes(problem, one, theta), shape)
+    return collect(records, message_sizes(problem, _first(algorithm, _settings(sweep, theta.dtype)), theta), shape)
 
 
 def simulate_records(
@@ -91,7 +90,7 @@ def simulate_records(
     """The run as it goes, record by record; `tick` hears about twice a second how many rounds are done."""
     m = check_arguments(problem, rounds, every, participants)
     theta = starting_points(problem, theta0, seeds)
-    settings = jax.tree.map(lambda x: jnp.asarray(x, theta.dtype), [] if sweep is None else sweep)
+    settings = _settings(sweep, theta.dtype)
     E = 1 if sweep is None else len(jax.tree.leaves(settings)[0])
     number = np.tile(np.arange(first_seed, first_seed + seeds, dtype=np.int32), E)
     settings = jax.tree.map(lambda x: jnp.repeat(x, seeds, axis=0), settings)
@@ -109,7 +108,7 @@ def simulate_records(
 
         return jax.vmap(one)(settings, seed, carry)
 
-    example = make(jax.tree.map(lambda x: x[0], settings))
+    example = _first(algorithm, settings)
     policy = jax.jit(lambda settings, state: jax.vmap(lambda c, s: make(c).policy(s))(settings, state))
     tasks = jax.tree.map(jnp.asarray, problem.tasks)
     carry = start(tasks, settings, jnp.tile(theta, (E, 1)), number)
@@ -128,6 +127,17 @@ def simulate_records(
         carry = carry._replace(steps=jnp.zeros_like(carry.steps), taken=jnp.zeros_like(carry.taken))
         current = np.asarray(policy(settings, carry.state))
         yield Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps.copy(), taken.copy())
+
+
+def _settings(sweep: Any, dtype: Any) -> Any:
+    """The settings in theta's own dtype, so that a sweep in float64 leaves a float32 theta as it is."""
+    if sweep is None:
+        return ()
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), sweep, is_leaf=lambda x: isinstance(x, list))
+
+
+def _first(algorithm: Algorithm | Callable[[Any], Algorithm], settings: Any) -> Algorithm:
+    return algorithm if isinstance(algorithm, Algorithm) else algorithm(jax.tree.map(lambda x: x[0], settings))
 
 
 def _start(problem: Problem, algorithm: Algorithm, tasks: Any, theta: Any, seed: Any) -> Carry:

@@ -76,8 +76,6 @@ def plan(config: Config) -> Plan:
     if theta0 is not None:
         start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
         problem = problem._replace(theta0=start.reshape(config.seeds, -1))
-    if config.B0 is not None and config.baseline == "leave-one-out" and config.B0 < 2:
-        raise InputError("the leave-one-out baseline needs at least 2 trajectories; B0 = 1 has no others to average")
     algorithm = factory(**config.taken_by(factory))
     runtime.check_arguments(problem, config.rounds, config.metrics_every, config.participants)
     sizes = runtime.message_sizes(problem, algorithm, np.zeros(tabular.S * tabular.A))
