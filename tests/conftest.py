@@ -1,10 +1,15 @@
 """Shapes in signatures are checked at run time in tests, and all tests run in 64-bit mode, as the command line does."""
 
+import os
+
+# Tests compile many small programs once each: most of their time is LLVM's, and level 1 halves it.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
+
 import jax
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
 
-with install_import_hook("fastfedpg", "beartype.beartype"):
-    import fastfedpg  # noqa: F401
+with install_import_hook("fastfedpg", "typecheck.check"):
+    import fastfedpg
     import fastfedpg.cli  # noqa: F401

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import jax
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -102,10 +101,9 @@ def main(arguments: list[str] | None = None) -> int:
     """The entry point; returns the exit code: 0 done, 1 diverged, 2 wrong input, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     console, errors = Console(), Console(stderr=True)
-    jax.config.update("jax_enable_x64", True)
     try:
         if not arguments or arguments[0] in ("-h", "--help"):
-            console.print(_help(), highlight=False, markup=False)
+            console.print(_help(), highlight=False, markup=False, soft_wrap=True)
             return 0 if arguments else 2
         if arguments[0] == "--version":
             console.print(output.versions(), highlight=False)

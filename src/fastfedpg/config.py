@@ -100,7 +100,7 @@ class Config:
         if not (math.isfinite(self.tau) and self.tau >= 0):
             raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0")
         if not 0 <= self.first_seed < 2**31 - self.seeds:
-            raise InputError(f"first_seed = {self.first_seed}; seeds must lie between 0 and 2^31 - 1")
+            raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
         for name in ("option", "baseline", "runtime"):
             choices = get_args(_kinds()[name])
             if getattr(self, name) not in choices:
@@ -156,7 +156,12 @@ def _fit(what: str, kind: Any, value: Any) -> Any:
         return float(value)
     if origin is tuple and isinstance(value, list | tuple) and len(value) == 2:
         return tuple(_fit(what, float, v) for v in value)
-    if origin is Literal or (origin in (int, str, bool, dict) and type(value) is origin):
+    if origin is Literal:
+        if value in get_args(kind):
+            return value
+        where, name = what.rsplit(": ", 1)
+        raise InputError(f"{where}: {unknown(name, str(value), get_args(kind))}")
+    if origin in (int, str, bool, dict) and type(value) is origin:
         return value
     wanted = {float: "a number", int: "a whole number", str: "text", bool: "true or false", tuple: "two numbers"}
     raise InputError(f"{what} is {value!r}; it must be {wanted.get(origin, 'a table of names and values')}")

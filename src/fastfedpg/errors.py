@@ -14,5 +14,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(
         name.lower().replace("-", "_"), [k.replace("-", "_") for k in known], n=1, cutoff=0.5
     )
+    near = near or [k.replace("-", "_") for k in known if name and name.lower() in k][:1]
     suggestion = f"; did you mean '{next(k for k in known if k.replace('-', '_') == near[0])}'?" if near else ""
     return InputError(f"unknown {kind} '{name}'{suggestion} (known: {', '.join(known)})")

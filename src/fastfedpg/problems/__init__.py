@@ -27,7 +27,7 @@ def make(
 ) -> TabularProblem:
     """A problem by its maker's name, or from the path of an `.npz` file."""
     arguments = dict(arguments or {})
-    if name.endswith(".npz") or (name not in PROBLEMS and Path(name).exists()):
+    if name.endswith(".npz") or (name not in PROBLEMS and _exists(name)):
         if arguments or agents is not None:
             raise InputError(f"{name} is a file; its arrays say everything, so problem_args and agents do not apply")
         return load(name, reward_range)
@@ -47,13 +47,20 @@ def make(
     return PROBLEMS[name](**arguments)
 
 
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # a name that no file can have
+        return False
+
+
 def _as(what: str, kind: type, value: Any) -> Any:
     """The value as the maker's own type; 7.0 is not silently an int, nor 'x' a number."""
     try:
         result = kind(value)
         if kind is int and float(value) != result:
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{what} is {value!r}; it must be {'a whole number' if kind is int else 'a number'}") from None
     return result
 

@@ -20,8 +20,8 @@ def array(name: str, value: Any) -> np.ndarray:
         raise InputError(f"{name} is not an array of real numbers (its type is {result.dtype})")
     result = result.astype(np.float64)
     if not np.isfinite(result).all():
-        where = first(~np.isfinite(result))
-        raise InputError(f"{name}{list(where)} is {result[where]}; every entry must be a finite number")
+        where = first(np.asarray(~np.isfinite(result)))
+        raise InputError(f"{name}{list(where) or ''} is {result[where]}; every entry must be a finite number")
     return result
 
 
@@ -81,7 +81,8 @@ def distributions(name: str, p: np.ndarray, index: tuple[str, ...]) -> None:
         where = first(np.atleast_1d(off))[: len(index)]
         at = ", ".join(f"{what} {i}" for what, i in zip(index, where, strict=True))
         raise InputError(f"{name}{f' of {at}' if at else ''} sums to {total[(*where, 0)]:.9g}; it must sum to 1")
-    p /= total
+    # Rows that are right to the last bits stay as they are, so that a saved problem is read back unchanged.
+    np.divide(p, total, out=p, where=np.abs(total - 1) > 1e-15 * p.shape[-1])
 
 
 def rewards(reward: np.ndarray, stated: tuple[float, float]) -> None:

@@ -13,6 +13,7 @@ def compromise(agents: int = 2, mid: float = 0.6, gamma: float = 0.5) -> Tabular
     action is the last one, which is nobody's favourite.
     """
     _at_least("agents", agents, 1)
+    _unit("mid", mid)
     reward = np.concatenate([np.eye(agents), np.full((agents, 1), mid)], axis=1)[:, None, :]
     actions = (*(f"favourite of {i}" for i in range(agents)), "compromise")
     return TabularProblem(np.ones((1, agents + 1, 1)), reward, np.ones(1), gamma, name="compromise", actions=actions)
@@ -30,8 +31,8 @@ def compromise_grid(
     _at_least("agents", agents, 1)
     if n < 3 or n % 2 == 0:
         raise InputError(f"compromise-grid has n = {n}; it needs an odd n of at least 3, so that there is a centre")
-    if not 0 <= slip <= 1:
-        raise InputError(f"compromise-grid has slip = {slip:g}; it is a probability, in [0, 1]")
+    _unit("mid", mid)
+    _unit("slip", slip)
     moves = {0: (-1, 0), 1: (1, 0), 2: (0, -1), 3: (0, 1), 4: (0, 0)}
     S, A = n * n, len(moves)
     land = np.zeros((S, A), int)
@@ -117,6 +118,7 @@ def _rewards(agents: int, S: int, A: int, kappa: float, seed: int) -> np.ndarray
 
 
 def _generator(seed: int, what: str, agent: int | None = None) -> np.random.Generator:
+    _at_least("seed", seed, 0)
     # Draws are counted like the runs' own keys, so that agent 7 stays the same agent whatever N is.
     return np.random.default_rng([*what.encode(), 0 if agent is None else 1 + agent, seed])
 

@@ -1,6 +1,5 @@
 """Finite MDPs that N agents share: the arrays, checked, and the `.npz` files they come in."""
 
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,10 +39,10 @@ class TabularProblem:
         (2, 1, 2, True)
     """
 
-    P: np.ndarray
-    reward: np.ndarray
-    rho: np.ndarray
-    gamma: float
+    P: Any  # all four: whatever numpy.array takes; afterwards float64 arrays, and a float
+    reward: Any
+    rho: Any
+    gamma: Any
     reward_range: tuple[float, float] = (0.0, 1.0)
     name: str = "tabular"
     states: tuple[str, ...] = ()
@@ -130,7 +129,8 @@ def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise InputError(f"{path}: not a file; an .npz file with {', '.join(names)} is needed")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise InputError(
                     f"{path}: a single array; save the arrays {', '.join(names)} together with numpy.savez"
@@ -147,7 +147,7 @@ def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
             return {n: _read(path, file, n) for n in names}
     except InputError:
         raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # numpy, zipfile, zlib and tokenize each have their own for a damaged file
         raise InputError(f"{path}: not an .npz file that can be read ({error})") from None
 
 

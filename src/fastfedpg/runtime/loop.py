@@ -86,7 +86,7 @@ def loop_records(
         run.taken += m
 
     done = 0
-    for stop in [0, *recorded_rounds(rounds, every)]:
+    for stop in recorded_rounds(rounds, every):
         for t in range(done, stop):
             for run in runs:
                 one_round(run, t)

@@ -1,7 +1,8 @@
 """What every runtime yields while it runs, what that adds up to, and what the messages cost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import jax
@@ -120,9 +121,9 @@ def collect(records: Iterable[Record], sizes: MessageSizes, shape: Sequence[int]
     )
 
 
-def recorded_rounds(rounds: int, every: int) -> list[int]:
-    """The rounds after which metrics are taken: every so many, and the last one."""
-    return sorted({*range(every, rounds + 1, every), rounds})
+def recorded_rounds(rounds: int, every: int) -> Iterator[int]:
+    """The rounds after which metrics are taken: none yet, every so many, and the last."""
+    return chain(range(0, rounds, every), (rounds,))
 
 
 def check_arguments(problem: Problem, rounds: int, every: int, participants: int | None) -> int:

@@ -113,20 +113,32 @@ def simulate_records(
     tasks = jax.tree.map(jnp.asarray, problem.tasks)
     carry = start(tasks, settings, jnp.tile(theta, (E, 1)), number)
     steps, taken = np.zeros(E * seeds, np.int64), np.zeros(E * seeds)
-    done, stride = 0, 1
-    for stop in [0, *recorded_rounds(rounds, every)]:
-        while done < stop:
-            began, upto = time.monotonic(), min(stop, done + stride)
-            carry = jax.block_until_ready(advance(tasks, settings, number, carry, done, upto))
-            _raise_if_bad(example, np.asarray(carry.bad), number)
-            stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / (time.monotonic() - began))))
-            done = upto
-            tick(done)
-        steps += np.asarray(carry.steps, np.int64).sum(axis=1)
-        taken += np.asarray(carry.taken).mean(axis=1)
-        carry = carry._replace(steps=jnp.zeros_like(carry.steps), taken=jnp.zeros_like(carry.taken))
+
+    def record(done: int, carry: Carry) -> tuple[Record, Carry]:
+        nonlocal steps, taken
+        steps = steps + np.asarray(carry.steps, np.int64).sum(axis=1)
+        taken = taken + np.asarray(carry.taken).mean(axis=1)
         current = np.asarray(policy(settings, carry.state))
-        yield Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps.copy(), taken.copy())
+        noted = Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps, taken)
+        return noted, carry._replace(steps=jnp.zeros_like(carry.steps), taken=jnp.zeros_like(carry.taken))
+
+    done, recorded, stride = 0, 0, 1
+    for stop in recorded_rounds(rounds, every):
+        try:
+            while done < stop:
+                began, upto = time.monotonic(), min(stop, done + stride)
+                following = jax.block_until_ready(advance(tasks, settings, number, carry, done, upto))
+                _raise_if_bad(example, np.asarray(following.bad), number)
+                stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / (time.monotonic() - began))))
+                carry, done = following, upto
+                tick(done)
+        except KeyboardInterrupt:
+            if done > recorded:
+                yield record(done, carry)[0]
+            raise
+        noted, carry = record(done, carry)
+        recorded = done
+        yield noted
 
 
 def _settings(sweep: Any, dtype: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fastfedpg.config import Config
 from fastfedpg.errors import InputError
-from fastfedpg.problems import TabularProblem
+from fastfedpg.problems import PROBLEMS, TabularProblem
 from fastfedpg.runtime import Result
 
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
@@ -21,7 +21,11 @@ FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"
 
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that holds something, before any work is done."""
-    if out.exists() and not out.is_dir():
+    try:
+        exists = out.exists()
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror}") from None
+    if exists and not out.is_dir():
         raise InputError(f"{out}: exists and is not a folder")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise InputError(f"{out}: the folder is not empty; choose another --out, or give --overwrite")
@@ -38,7 +42,7 @@ def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.n
             (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}") from None
-    if config.problem.endswith(".npz"):
+    if config.problem not in PROBLEMS:
         problem.save(out / "problem.npz")
         config = replace(config, problem="problem.npz")
     if theta0 is not None:

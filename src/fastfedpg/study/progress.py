@@ -25,7 +25,8 @@ def silent(done: int, record: Record | None = None) -> None:
 @contextmanager
 def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
     """A progress report for one run."""
-    began, value = time.monotonic(), "compiling"
+    base: tuple[int, float] | None = None  # the first round is left out of the rate: it waits for the compiler
+    value = "compiling"
 
     def describe(record: Record | None) -> str:
         nonlocal value
@@ -35,10 +36,17 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
             value = f"{name} {np.mean(x):.4g}"
         return value
 
-    rate = lambda done: f"{done / max(time.monotonic() - began, 1e-9):.1f} rounds/s"
+    def rate(done: int) -> str:
+        nonlocal base
+        if base is None and done > 0:
+            base = (done, time.monotonic())
+        if base is None or done <= base[0]:
+            return ""
+        return f"{(done - base[0]) / max(time.monotonic() - base[1], 1e-9):.1f} rounds/s"
+
     if console.is_terminal:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}"),
@@ -51,14 +59,15 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
 
             yield draw
         return
-    last = began
+    last = time.monotonic()
 
     def line(done: int, record: Record | None = None) -> None:
         nonlocal last
-        text = describe(record)
+        speed, text = rate(done), describe(record)
         finished = done == rounds and record is not None
         if finished or time.monotonic() - last >= LINE_SECONDS:
             last = time.monotonic()
-            console.print(f"{title}: round {done}/{rounds}  {rate(done)}  {text}", highlight=False, soft_wrap=True)
+            words = f"{title}: round {done}/{rounds}  {speed}  {text}"
+            console.print(words, highlight=False, markup=False, soft_wrap=True)
 
     yield line

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from fastfedpg import problems, runtime
@@ -78,7 +79,8 @@ def plan(config: Config) -> Plan:
         problem = problem._replace(theta0=start.reshape(config.seeds, -1))
     algorithm = factory(**config.taken_by(factory))
     runtime.check_arguments(problem, config.rounds, config.metrics_every, config.participants)
-    sizes = runtime.message_sizes(problem, algorithm, np.zeros(tabular.S * tabular.A))
+    with jax.enable_x64(True):
+        sizes = runtime.message_sizes(problem, algorithm, np.zeros(tabular.S * tabular.A))
     return Plan(config, tabular, problem, algorithm, sizes, theta0, tuple(_without_effect(config)))
 
 
@@ -93,23 +95,25 @@ def run(config: Config, out: Path | str | None = None, overwrite: bool = False, 
 
 
 def execute(planned: Plan, out: Path | None = None, report: Report = silent) -> Result:
-    """Run what was planned, into a folder that is open already."""
+    """Run what was planned, into a folder that is open already; in 64-bit mode, whatever the caller's is."""
     config, records, state, began = planned.config, [], "finished", time.monotonic()
     start = runtime.simulate_records if config.runtime == "simulate" else runtime.loop_records
     stopped: BaseException | None = None
+    running = start(
+        planned.problem,
+        planned.algorithm,
+        config.rounds,
+        config.seeds,
+        config.metrics_every,
+        config.participants,
+        first_seed=config.first_seed,
+        tick=report,
+    )
     try:
-        for record in start(
-            planned.problem,
-            planned.algorithm,
-            config.rounds,
-            config.seeds,
-            config.metrics_every,
-            config.participants,
-            first_seed=config.first_seed,
-            tick=report,
-        ):
-            records.append(record)
-            report(record.round, record)
+        with jax.enable_x64(True):
+            for record in running:
+                records.append(record)
+                report(record.round, record)
     except KeyboardInterrupt:
         state, stopped = "interrupted", Interrupted(f"interrupted after round {_last(records)} of {config.rounds}")
     except Diverged as error:
