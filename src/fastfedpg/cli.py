@@ -143,7 +143,7 @@ def _results(config: Config, result: Result) -> Table:
     for column in ("", "mean", "95% interval over seeds"):
         table.add_column(column, justify="left" if not column else "right")
     rows = {
-        "gap to the best common policy (J - J*)": "gap",
+        "gap to the best common policy": "gap",
         "squared gradient norm": "grad_norm_sq",
         "mean return of the agents": "return_mean",
         "worst agent's return": "return_worst",

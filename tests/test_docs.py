@@ -1,0 +1,123 @@
+"""README and docs: their examples run, their links lead somewhere, their names exist; the main job's parts work."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastfedpg
+from fastfedpg import InputError, fast_fedpg, fedavg_pg, independent_pg, simulate, with_oracle
+from fastfedpg.problems import compromise, compromise_grid, random
+from fastfedpg.study import bootstrap, figures
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def examples():
+    return re.findall(r"<!-- example: python -->\n```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+
+
+def test_readme_examples_run(capsys):
+    """Both blocks, as they stand; the first shows that Fast-FedPG's gap is far below FedAvg's."""
+    first, second = examples()
+    assert len(first.strip().splitlines()) <= 12
+    exec(compile(first, "README.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    gaps = [float(line.split(" gap ")[1].split()[0]) for line in lines[:2]]
+    assert gaps[0] < 0.3 * gaps[1]
+    assert len(lines[2].split("[")[1].split()) == 3
+    names = {}
+    exec(compile(second, "README.md", "exec"), names)
+    assert "fedprox_pg" in names
+    assert "gap [" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_paper_page_names_what_exists():
+    """A code name beside a link to a source file occurs in that file."""
+    for line in (ROOT / "docs" / "paper.md").read_text().splitlines():
+        files = [ROOT / "docs" / t for t in re.findall(r"\]\((\.\./src/[^)#]+)\)", line)]
+        sources = "\n".join(f.read_text() for f in files if f.is_file())
+        if sources:
+            for name in re.findall(r"`([A-Za-z_][A-Za-z_0-9]{2,})`", line):
+                assert name in sources, f"`{name}` is in none of {[f.name for f in files]}"
+
+
+def test_public_names_are_there():
+    for name in fastfedpg.__all__:
+        assert getattr(fastfedpg, name) is not None
+
+
+def test_the_main_job_ends_with_a_table_and_a_figure_and_may_be_repeated(tmp_path):
+    """`make run`'s program, with two rounds, twice over."""
+    command = [
+        sys.executable,
+        ROOT / "examples" / "compromise_grid.py",
+        "--rounds",
+        "2",
+        "--seeds",
+        "2",
+        "--out",
+        "there",
+    ]
+    for _ in range(2):
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        for name in ("Fast-FedPG", "FedAvg-PG", "SCAFFOLD-PG"):
+            assert re.search(rf"^ +{name} +[\d.]+ +[\d.]+ to [\d.]+", done.stdout, flags=re.M)
+        assert "…" not in done.stdout, "the table fits 80 columns"
+        assert done.stdout.rstrip().endswith("figure: there/compromise-grid.png")
+    assert (tmp_path / "there" / "compromise-grid.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "there" / "compromise-grid.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "there" / "fedavg_pg" / "metrics.csv").exists()
+
+
+def test_examples_are_short():
+    for file in (ROOT / "examples").glob("*.py"):
+        assert len(file.read_text().splitlines()) < 60
+
+
+@pytest.mark.parametrize("problem", [compromise_grid(n=3, agents=2), random(agents=2, kernel=0.5), compromise()])
+def test_figures_of_grids_and_of_problems_without_one(tmp_path, problem):
+    bound = with_oracle(problem, "exact")
+    results = {
+        "one": simulate(bound, fast_fedpg(0.5, 2), 3, seeds=2),
+        "two": simulate(bound, fedavg_pg(0.5, 2), 3, seeds=2),
+    }
+    for file in figures.overview(tmp_path / "picture", results, problem, "a title"):
+        assert file.stat().st_size > 5000
+    results["alone"] = simulate(bound, independent_pg(0.5, 2), 3, seeds=2)
+    assert figures.overview(tmp_path / "curves", results, problem, "one policy per agent has no one map")
+
+
+def test_drawing_a_problem_without_a_grid_is_refused():
+    with pytest.raises(InputError, match="no grid"):
+        figures.policy_map(None, compromise(), np.ones((1, 3)) / 3)
+
+
+def test_bootstrap_interval_covers_as_often_as_it_says():
+    """40 normal values, 400 repetitions: coverage of a 95% percentile interval is about 94%.
+
+    With 400 repetitions its standard error is 1.2%, so anything from 89% to 99% is within four of them.
+    """
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(400):
+        _, low, high = bootstrap(rng.normal(size=40), resamples=400)
+        hits += low < 0 < high
+    assert 0.89 < hits / 400 < 0.99
+    assert np.isnan(bootstrap(np.ones((1, 3))).low).all()
