@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import centralised_pg, fast_fedpg, fedavg_pg, independent_pg, scaffold_pg, simulate, with_oracle
+from fastfedpg import centralised_pg, fast_fedpg, fedavg_pg, independent_pg, loop, scaffold_pg, simulate, with_oracle
 from fastfedpg.core import key_for, pairwise_mean
 from fastfedpg.problems import compromise, compromise_grid, exact
 
@@ -15,8 +15,16 @@ THETA0 = np.random.default_rng(41).normal(size=9)
 g = lambda theta: exact.gradients(P, theta).reshape(P.N, -1)
 
 
-def run(algorithm, rounds, theta0=THETA0, problem=P, oracle="exact", **settings):
-    return simulate(with_oracle(problem, oracle, **settings), algorithm, rounds, theta0=theta0)
+@pytest.fixture(params=[loop, simulate], ids=["loop", "simulate"])
+def run(request):
+    """A run in either runtime: every closed form must hold in both."""
+
+    def start(algorithm, rounds, theta0=THETA0, problem=P, oracle="exact", tau=0.0, **settings):
+        extra = {name: settings.pop(name) for name in ("participants", "every") if name in settings}
+        bound = with_oracle(problem, oracle, tau, **settings)
+        return request.param(bound, algorithm, rounds, theta0=theta0, **extra)
+
+    return start
 
 
 def local(i, theta, H, direction, eta):
@@ -25,7 +33,7 @@ def local(i, theta, H, direction, eta):
     return theta
 
 
-def test_fast_fedpg_against_algorithm_1_written_out():
+def test_fast_fedpg_against_algorithm_1_written_out(run):
     """Lines 1-16 as loops over t, i and l, with the initial global gradient of line 1."""
     eta, H, alpha_g, T = 0.4, 4, 0.7, 3
     theta_bar, g_i = THETA0, g(THETA0)
@@ -37,7 +45,7 @@ def test_fast_fedpg_against_algorithm_1_written_out():
     np.testing.assert_allclose(run(fast_fedpg(eta, H, alpha_g), T).theta[0], theta_bar, atol=1e-12)
 
 
-def test_fedavg_and_independent_against_loops():
+def test_fedavg_and_independent_against_loops(run):
     eta, H = 0.4, 3
     theta, each = THETA0, [THETA0] * P.N
     for _ in range(2):
@@ -51,7 +59,7 @@ def test_fedavg_and_independent_against_loops():
 
 
 @pytest.mark.parametrize("option", ["I", "II"])
-def test_scaffold_against_loops(option):
+def test_scaffold_against_loops(run, option):
     eta, H, alpha_g = 0.4, 3, 0.8
     theta, c, c_i = THETA0, np.zeros(9), np.zeros((P.N, 9))
     for _ in range(3):
@@ -61,10 +69,9 @@ def test_scaffold_against_loops(option):
     np.testing.assert_allclose(run(scaffold_pg(eta, H, alpha_g, option), 3).theta[0], theta, atol=1e-12)
 
 
-def test_scaffold_with_some_agents_moves_its_variate_by_their_share():
+def test_scaffold_with_some_agents_moves_its_variate_by_their_share(run):
     """One of four agents a round: c moves by a quarter of that agent's change, which the second round shows."""
     eta, H, seed = 0.4, 2, 0
-    problem = with_oracle(P, "exact")
     who = []
     for t in range(2):
         who.append(int(jax.random.choice(key_for(seed, t, "participants"), P.N, (1,), replace=False)[0]))
@@ -74,11 +81,11 @@ def test_scaffold_with_some_agents_moves_its_variate_by_their_share():
         new = c_i[i] - c + (theta - end) / (eta * H)
         theta, c = end, c + (new - c_i[i]) / P.N
         c_i[i] = new
-    result = simulate(problem, scaffold_pg(eta, H), 2, participants=1, theta0=THETA0)
+    result = run(scaffold_pg(eta, H), 2, participants=1)
     np.testing.assert_allclose(result.theta[0], theta, atol=1e-12)
 
 
-def test_one_local_step_is_gradient_descent_on_J():
+def test_one_local_step_is_gradient_descent_on_J(run):
     """H = 1 exact: theta+ = theta - alpha_g eta grad J(theta)."""
     theta = THETA0
     for _ in range(5):
@@ -120,7 +127,7 @@ def test_corrections_average_to_zero_even_with_noise():
     np.testing.assert_allclose(np.mean(Delta, axis=0), -eta * np.mean(fresh, axis=0), atol=1e-14)
 
 
-def test_at_a_stationary_point_of_J_no_agent_moves_but_fedavg_does():
+def test_at_a_stationary_point_of_J_no_agent_moves_but_fedavg_does(run):
     """theta* = log of the soft-optimal policy, exact gradients: Fast-FedPG stays, without drift, for any H and eta.
 
     FedAvg's agents walk off towards their own optima, and their average is not theta*: the negative control. Only at
@@ -128,18 +135,17 @@ def test_at_a_stationary_point_of_J_no_agent_moves_but_fedavg_does():
     """
     tau = 0.2
     theta = np.log(exact.optimum(P, tau).policy).reshape(-1)
-    problem = with_oracle(P, "exact", tau)
-    stay = simulate(problem, fast_fedpg(1.0, 20), 5, theta0=theta)
+    stay = run(fast_fedpg(1.0, 20), 5, theta, tau=tau)
     np.testing.assert_allclose(stay.theta[0], theta, atol=1e-11)
     assert stay.metrics["drift"][0, 1:].max() < 1e-20
-    away = simulate(problem, fedavg_pg(1.0, 20), 5, theta0=theta)
+    away = run(fedavg_pg(1.0, 20), 5, theta, tau=tau)
     assert np.abs(away.theta[0] - theta).max() > 0.05
     assert away.metrics["drift"][0, 1:].min() > 1.0
-    one_step = simulate(problem, fedavg_pg(1.0, 1), 5, theta0=theta)
+    one_step = run(fedavg_pg(1.0, 1), 5, theta, tau=tau)
     np.testing.assert_allclose(one_step.theta[0], theta, atol=1e-12)
 
 
-def test_identical_agents_equal_H_gradient_steps():
+def test_identical_agents_equal_H_gradient_steps(run):
     same = ref.TabularProblem(P.P, np.repeat(P.reward[:1], 3, axis=0), P.rho, P.gamma)
     theta = THETA0
     for _ in range(2 * 5):
@@ -148,7 +154,7 @@ def test_identical_agents_equal_H_gradient_steps():
         np.testing.assert_allclose(run(algorithm, 2, problem=same).theta[0], theta, atol=1e-12)
 
 
-def test_drift_is_the_sum_in_lemma_1():
+def test_drift_is_the_sum_in_lemma_1(run):
     """sum_i sum_{l<H} ||theta_{i,l} - theta_bar||^2 in the round before the record, written out for FedAvg."""
     eta, H = 0.4, 3
     expected = 0.0
@@ -159,7 +165,7 @@ def test_drift_is_the_sum_in_lemma_1():
     assert np.isnan(run(fedavg_pg(eta, H), 1).metrics["drift"][0, 0])
 
 
-def test_reuse_changes_nothing_but_the_samples():
+def test_reuse_changes_nothing_but_the_samples(run):
     """With exact gradients local step 0 is the same either way; with noise its direction is the average sent."""
     np.testing.assert_allclose(
         run(fast_fedpg(0.4, 3, reuse=True), 3).theta, run(fast_fedpg(0.4, 3), 3).theta, atol=1e-13
@@ -170,7 +176,7 @@ def test_reuse_changes_nothing_but_the_samples():
     assert one.final("env_steps")[0] == central.final("env_steps")[0] == 3 * P.N * 2 * 4
 
 
-def test_B0_sets_the_trajectories_of_the_gradient_sent():
+def test_B0_sets_the_trajectories_of_the_gradient_sent(run):
     """T N (B0 + H B) K steps; and less noise in the correction: with B0 large, h_i nears the truncated gradient."""
     result = run(fast_fedpg(0.1, 3, B0=7), 2, oracle="gpomdp", B=2, K=4)
     assert result.final("env_steps")[0] == 2 * P.N * (7 + 3 * 2) * 4
@@ -193,28 +199,28 @@ def test_mean_adds_in_one_order_that_blocks_do_not_change(n):
     np.testing.assert_array_equal(got, np.asarray(sums[0] / n))
 
 
-def test_the_compromise():
+def test_the_compromise(run):
     """Exact, gamma .5, H 10, eta .5, 300 rounds: gaps 4.6e-4 and 2.0e-1; the policies to the digits stated.
 
     FedAvg ends at the worst common policy there is; at eta = .05 both agree, since the drift is O(eta H).
     """
     problem = compromise()
-    fast, avg = (run(a, 300, None, problem) for a in (fast_fedpg(0.5, 10), fedavg_pg(0.5, 10)))
+    fast, avg = (run(a, 300, None, problem, every=100) for a in (fast_fedpg(0.5, 10), fedavg_pg(0.5, 10)))
     assert fast.final("gap")[0] == pytest.approx(4.6e-4, abs=0.05e-4)
     assert avg.final("gap")[0] == pytest.approx(2.0e-1, abs=0.05e-1)
     np.testing.assert_allclose(ref.policy(fast.theta[0], 1, 3)[0], (0.001, 0.001, 0.998), atol=5e-4)
     np.testing.assert_allclose(ref.policy(avg.theta[0], 1, 3)[0], (0.499, 0.499, 0.002), atol=5e-4)
     worst = max(np.mean(problem.cost[:, 0, a]) for a in range(3)) / (1 - problem.gamma) - exact.optimum(problem).J
     assert avg.final("gap")[0] == pytest.approx(worst, rel=0.01)
-    fast, avg = (run(a, 300, None, problem) for a in (fast_fedpg(0.05, 10), fedavg_pg(0.05, 10)))
+    fast, avg = (run(a, 300, None, problem, every=100) for a in (fast_fedpg(0.05, 10), fedavg_pg(0.05, 10)))
     assert fast.final("gap")[0] < 0.02
     assert avg.final("gap")[0] == pytest.approx(fast.final("gap")[0], rel=0.5)
 
 
-def test_the_compromise_grid_exact():
+def test_the_compromise_grid_exact(run):
     """n 5, N 4, mid .5, slip .1, gamma .9, H 20, eta 2, 200 rounds: gaps .005, .75, .006, each to its last digit."""
     algorithms = (fast_fedpg(2.0, 20), fedavg_pg(2.0, 20), scaffold_pg(2.0, 20))
-    gaps = [run(a, 200, None, compromise_grid()).final("gap")[0] for a in algorithms]
+    gaps = [run(a, 200, None, compromise_grid(), every=200).final("gap")[0] for a in algorithms]
     assert (np.abs(np.array(gaps) - (0.005, 0.75, 0.006)) < (0.0005, 0.005, 0.0005)).all(), gaps
 
 

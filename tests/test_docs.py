@@ -37,21 +37,35 @@ def test_readme_examples_run(capsys):
     assert "gap [" in capsys.readouterr().out
 
 
+def references(text):
+    """Markdown's reference links, `[core]: ../src/…`, by their label."""
+    return dict(re.findall(r"^\[(\w+)\]: (\S+)$", text, flags=re.M))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+    text = page.read_text()
+    known = references(text)
+    for label in re.findall(r"\]\[(\w+)\]", text):
+        assert label in known, f"{page.name} has no target for [{label}]"
+    for target in [*re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text), *known.values()]:
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_paper_page_names_what_exists():
-    """A code name beside a link to a source file occurs in that file."""
-    for line in (ROOT / "docs" / "paper.md").read_text().splitlines():
-        files = [ROOT / "docs" / t for t in re.findall(r"\]\((\.\./src/[^)#]+)\)", line)]
-        sources = "\n".join(f.read_text() for f in files if f.is_file())
-        if sources:
-            for name in re.findall(r"`([A-Za-z_][A-Za-z_0-9]{2,})`", line):
-                assert name in sources, f"`{name}` is in none of {[f.name for f in files]}"
+    """A code name beside links to source files occurs in one of them; test files named there exist."""
+    text, checked = (ROOT / "docs" / "paper.md").read_text(), 0
+    known = references(text)
+    for line in text.splitlines():
+        labels = re.findall(r"\]\[(\w+)\]", line)
+        sources = "\n".join((ROOT / "docs" / known[label]).read_text() for label in labels)
+        for name in re.findall(r"`([A-Za-z_][A-Za-z_0-9]*)`", line) if labels else ():
+            assert name in sources, f"`{name}` is in none of {labels}"
+            checked += 1
+        for test in re.findall(r"\btest_\w+\.py", line):
+            assert (ROOT / "tests" / test).exists()
+    assert checked > 150
 
 
 def test_public_names_are_there():
