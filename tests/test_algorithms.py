@@ -20,7 +20,7 @@ def run(request):
     """A run in either runtime: every closed form must hold in both."""
 
     def start(algorithm, rounds, theta0=THETA0, problem=P, oracle="exact", tau=0.0, **settings):
-        extra = {name: settings.pop(name) for name in ("participants", "every") if name in settings}
+        extra = {name: settings.pop(name) for name in ("participants", "metrics_every") if name in settings}
         bound = with_oracle(problem, oracle, tau, **settings)
         return request.param(bound, algorithm, rounds, theta0=theta0, **extra)
 
@@ -56,6 +56,11 @@ def test_fedavg_and_independent_against_loops(run):
     np.testing.assert_allclose(alone.theta[0], each, atol=1e-12)
     own = [exact.returns(P, x)[i] for i, x in enumerate(each)]
     np.testing.assert_allclose(alone.returns[0, -1], own, atol=1e-12)
+    costs = [exact.J_i(P, x)[i] for i, x in enumerate(each)]
+    assert alone.final("J")[0] == pytest.approx(np.mean(costs), abs=1e-12)
+    assert alone.final("gap")[0] == pytest.approx(np.mean(costs) - exact.optimum(P).J, abs=1e-12)
+    norms = [(g(x)[i] ** 2).sum() for i, x in enumerate(each)]
+    assert alone.final("grad_norm_sq")[0] == pytest.approx(np.mean(norms), rel=1e-10)
 
 
 @pytest.mark.parametrize("option", ["I", "II"])
@@ -177,7 +182,7 @@ def test_reuse_changes_nothing_but_the_samples(run):
 
 
 def test_B0_sets_the_trajectories_of_the_gradient_sent(run):
-    """T N (B0 + H B) K steps; and less noise in the correction: with B0 large, h_i nears the truncated gradient."""
+    """T N (B0 + H B) K environment steps."""
     result = run(fast_fedpg(0.1, 3, B0=7), 2, oracle="gpomdp", B=2, K=4)
     assert result.final("env_steps")[0] == 2 * P.N * (7 + 3 * 2) * 4
     assert result.final("env_steps")[0] != run(fast_fedpg(0.1, 3), 2, oracle="gpomdp", B=2, K=4).final("env_steps")[0]
@@ -205,14 +210,14 @@ def test_the_compromise(run):
     FedAvg ends at the worst common policy there is; at eta = .05 both agree, since the drift is O(eta H).
     """
     problem = compromise()
-    fast, avg = (run(a, 300, None, problem, every=100) for a in (fast_fedpg(0.5, 10), fedavg_pg(0.5, 10)))
+    fast, avg = (run(a, 300, None, problem, metrics_every=100) for a in (fast_fedpg(0.5, 10), fedavg_pg(0.5, 10)))
     assert fast.final("gap")[0] == pytest.approx(4.6e-4, abs=0.05e-4)
     assert avg.final("gap")[0] == pytest.approx(2.0e-1, abs=0.05e-1)
     np.testing.assert_allclose(ref.policy(fast.theta[0], 1, 3)[0], (0.001, 0.001, 0.998), atol=5e-4)
     np.testing.assert_allclose(ref.policy(avg.theta[0], 1, 3)[0], (0.499, 0.499, 0.002), atol=5e-4)
     worst = max(np.mean(problem.cost[:, 0, a]) for a in range(3)) / (1 - problem.gamma) - exact.optimum(problem).J
     assert avg.final("gap")[0] == pytest.approx(worst, rel=0.01)
-    fast, avg = (run(a, 300, None, problem, every=100) for a in (fast_fedpg(0.05, 10), fedavg_pg(0.05, 10)))
+    fast, avg = (run(a, 300, None, problem, metrics_every=100) for a in (fast_fedpg(0.05, 10), fedavg_pg(0.05, 10)))
     assert fast.final("gap")[0] < 0.02
     assert avg.final("gap")[0] == pytest.approx(fast.final("gap")[0], rel=0.5)
 
@@ -220,7 +225,7 @@ def test_the_compromise(run):
 def test_the_compromise_grid_exact(run):
     """n 5, N 4, mid .5, slip .1, gamma .9, H 20, eta 2, 200 rounds: gaps .005, .75, .006, each to its last digit."""
     algorithms = (fast_fedpg(2.0, 20), fedavg_pg(2.0, 20), scaffold_pg(2.0, 20))
-    gaps = [run(a, 200, None, compromise_grid(), every=200).final("gap")[0] for a in algorithms]
+    gaps = [run(a, 200, None, compromise_grid(), metrics_every=200).final("gap")[0] for a in algorithms]
     assert (np.abs(np.array(gaps) - (0.005, 0.75, 0.006)) < (0.0005, 0.005, 0.0005)).all(), gaps
 
 
@@ -232,15 +237,18 @@ def test_the_compromise_grid_sampled():
     """
     problem = with_oracle(compromise_grid(), "gpomdp", B=32, K=50, baseline="leave-one-out")
     for algorithm, stated in ((fast_fedpg(2.0, 20), 0.006), (fedavg_pg(2.0, 20), 0.32), (scaffold_pg(2.0, 20), 0.007)):
-        gap = simulate(problem, algorithm, 100, seeds=4, every=100).final("gap").mean()
+        gap = simulate(problem, algorithm, 100, seeds=4, metrics_every=100).final("gap").mean()
         assert stated / 2.5 < gap < stated * 2.5
 
 
 def test_eq_5_drowns_in_noise_on_the_compromise_grid():
     """The negative result: with Eq. (5), B 16, the same steps, nobody comes near (1.7, 1.95, 2.4 after 200 rounds).
 
-    The three gaps vary a lot; what is asserted is that each stays 100 times above what GPOMDP reaches.
+    The three gaps vary a lot; what is asserted is that each stays 100 times above what Fast-FedPG reaches with GPOMDP,
+    although theta has moved far.
     """
     problem = with_oracle(compromise_grid(), "reinforce", B=16, K=50)
     for algorithm in (fast_fedpg(2.0, 20), fedavg_pg(2.0, 20), scaffold_pg(2.0, 20)):
-        assert simulate(problem, algorithm, 200, seeds=2, every=200).final("gap").mean() > 0.6
+        result = simulate(problem, algorithm, 200, seeds=2, metrics_every=200)
+        assert 0.6 < result.final("gap").mean() < 3.5
+        assert np.abs(result.theta).max() > 5

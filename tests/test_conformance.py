@@ -23,14 +23,14 @@ from fastfedpg import (
 )
 from fastfedpg.core import Algorithm, key_for
 from fastfedpg.problems import exact
-from fastfedpg.runtime import message_sizes, simulate_records
+from fastfedpg.runtime import Schedule, message_sizes, simulate_records
 
 H, N, S, A = 3, 3, 4, 3
 d = S * A
 
 
 class Row(NamedTuple):
-    make: Callable[..., Algorithm]  # from eta
+    make: Callable[..., Algorithm]  # from eta; cached, so that one algorithm is compiled once for all tests
     up: tuple[int, ...]  # vectors of length d that an agent sends, exchange by exchange
     down: tuple[int, ...]  # and is sent
     estimates: int  # per agent and round
@@ -38,13 +38,13 @@ class Row(NamedTuple):
 
 
 TABLE = {
-    "fast_fedpg": Row(lambda eta: fast_fedpg(eta, H), (1, 1), (1, 1), H + 1),
-    "fast_fedpg-reuse": Row(lambda eta: fast_fedpg(eta, H, reuse=True), (1, 1), (1, 1), H),
-    "fedavg_pg": Row(lambda eta: fedavg_pg(eta, H), (1,), (1,), H),
-    "scaffold_pg-I": Row(lambda eta: scaffold_pg(eta, H, option="I"), (2,), (2,), H + 1),
-    "scaffold_pg-II": Row(lambda eta: scaffold_pg(eta, H, option="II"), (2,), (2,), H),
-    "centralised_pg": Row(lambda eta: centralised_pg(eta), (1,), (1,), 1, local=1),
-    "independent_pg": Row(lambda eta: independent_pg(eta, H), (), (), H),
+    "fast_fedpg": Row(cache(lambda eta: fast_fedpg(eta, H)), (1, 1), (1, 1), H + 1),
+    "fast_fedpg-reuse": Row(cache(lambda eta: fast_fedpg(eta, H, reuse=True)), (1, 1), (1, 1), H),
+    "fedavg_pg": Row(cache(lambda eta: fedavg_pg(eta, H)), (1,), (1,), H),
+    "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
+    "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
+    "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
+    "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
 }
 PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
 B, K = 4, 6
@@ -83,8 +83,8 @@ def test_loop_equals_simulate_exact(row):
 def test_loop_equals_simulate_sampled(row):
     """1e-9 over 20 rounds: the same trajectories, drawn from the same counters."""
     arguments = (problem("gpomdp"), row.make(0.3), 20, 2)
-    looped = loop(*arguments, every=5)
-    same(looped, simulate(*arguments, every=5), 1e-9)
+    looped = loop(*arguments, metrics_every=5)
+    same(looped, simulate(*arguments, metrics_every=5), 1e-9)
     assert np.abs(looped.theta[0] - looped.theta[1]).max() > 1e-2, "seeds differ"
 
 
@@ -137,21 +137,25 @@ def test_nothing_is_traced_a_second_time(row):
     algorithm = row.make(0.3)
     algorithm = algorithm._replace(exchanges=tuple(counted(e) for e in algorithm.exchanges))
     seen = []
-    for _ in simulate_records(problem("exact"), algorithm, rounds=7, every=3):
+    for _ in simulate_records(problem("exact"), algorithm, Schedule(7, metrics_every=3)):
         seen.append(len(traces))
     assert len(seen) == 4
     assert seen[1] == seen[-1] > 0
+    list(simulate_records(problem("exact"), algorithm, Schedule(4, first_seed=3)))
+    assert len(traces) == seen[-1], "nor in a second run of the same objects"
 
 
 def test_dtype_is_kept(row):
     """A float32 theta stays float32, in 64-bit mode and under a sweep of float64 step sizes too."""
-    result = simulate(problem("gpomdp"), row.make, 2, theta0=np.zeros(d, np.float32), sweep=np.array([0.1, 0.2]))
+    result = simulate(
+        problem("gpomdp"), row.make.__wrapped__, 2, theta0=np.zeros(d, np.float32), sweep=np.array([0.1, 0.2])
+    )
     assert result.theta.dtype == np.float32
 
 
 def test_vmap_over_eta_and_seeds_equals_single_runs(row):
     etas = [0.1, 0.4]
-    swept = simulate(problem("gpomdp"), row.make, 4, seeds=2, sweep=etas)
+    swept = simulate(problem("gpomdp"), row.make.__wrapped__, 4, seeds=2, sweep=etas)
     assert swept.theta.shape[:2] == (2, 2)
     for k, eta in enumerate(etas):
         single = simulate(problem("gpomdp"), row.make(eta), 4, first_seed=1)

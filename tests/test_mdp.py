@@ -10,6 +10,7 @@ import pytest
 import reference as ref
 from fastfedpg import TabularProblem, mdp
 from fastfedpg.problems import compromise, exact, random
+from fastfedpg.theory import lemma2_step_limit, smoothness_bound
 
 
 @pytest.fixture(params=[0.0, 0.3], ids=["plain", "entropy"])
@@ -43,9 +44,17 @@ def test_autodiff_equals_eq_9_equals_finite_differences(tau):
 
 
 def test_proposition_1_in_all_its_steps():
-    """The average MDP's reward, value, Q and gradient are the averages of the agents' own, to 1e-12."""
+    """Rewards, values of every state, Q, one occupancy for all, and the gradient: averages of the agents', to 1e-12."""
     p, theta = ref.small_problem(N=5, seed=4), np.random.default_rng(5).normal(size=12)
     average = p.average()
+    pi = ref.policy(theta, 4, 3)
+    np.testing.assert_allclose((pi * average.reward[0]).sum(1), (pi * p.reward).sum(2).mean(0), atol=1e-12)  # step 1
+    state_values = lambda q: (pi * q).sum(axis=-1)
+    np.testing.assert_allclose(  # step 2 (i)
+        state_values(exact.q_values(average, theta)[0]), state_values(exact.q_values(p, theta)).mean(axis=0), atol=1e-12
+    )
+    for d in exact.occupancy(p, theta):  # step 3
+        np.testing.assert_allclose(d, exact.occupancy(average, theta)[0], atol=1e-12)
     np.testing.assert_allclose(exact.J_i(average, theta)[0], exact.J_i(p, theta).mean(), atol=1e-12)
     np.testing.assert_allclose(exact.q_values(average, theta)[0], exact.q_values(p, theta).mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(exact.gradients(average, theta)[0], exact.gradient(p, theta), atol=1e-12)
@@ -128,6 +137,41 @@ def test_optimum_with_ties_terminates():
     """All actions alike: policy iteration must not switch for ever."""
     p = TabularProblem(np.full((3, 4, 3), 1 / 3), np.full((1, 3, 4), 0.3), np.full(3, 1 / 3), 0.99)
     assert pytest.approx(70.0, rel=1e-12) == exact.optimum(p).J
+
+
+@pytest.mark.parametrize(("gamma", "delta"), [(0.99, 1e-10), (0.999, 1e-9), (0.9999, 1e-8)])
+def test_a_small_improvement_is_not_missed_at_a_large_horizon(gamma, delta):
+    """State 0 can stay (reward 1/2) or move for good to state 1, which pays delta more: J* gains gamma delta/(1-gamma).
+
+    delta is above what float64 resolves in Q, 64 eps / (1-gamma), and must not be taken for rounding.
+    """
+    P = np.zeros((2, 2, 2))
+    P[0, 0, 0] = P[0, 1, 1] = P[1, :, 1] = 1
+    reward = np.array([[[0.5, 0.5], [0.5 + delta, 0.5 + delta]]])
+    p = TabularProblem(P, reward, np.array([1.0, 0.0]), gamma)
+    expected = (0.5 - gamma * delta) / (1 - gamma)
+    assert exact.optimum(p).J - expected == pytest.approx(0, abs=0.1 * gamma * delta / (1 - gamma))
+    assert exact.optimum(p).policy[0, 1] == 1
+
+
+def test_the_soft_optimum_nears_the_plain_one_for_tiny_tau():
+    p = ref.small_problem(seed=13)
+    for tau in (1e-6, 1e-12, 1e-20):
+        assert pytest.approx(exact.optimum(p).J, abs=1e-4) == exact.optimum(p, tau).J
+
+
+def test_smoothness_bound_of_assumption_1():
+    """The formula at a point by hand, (8 + .5 (4 + 8 log 3)) / .5^3, and no Hessian of any J_i exceeds it."""
+    assert smoothness_bound(0.5, 3, 0.5) == pytest.approx((8 + 2 + 4 * np.log(3)) * 8)
+    assert lemma2_step_limit(8.0, 5) == pytest.approx(1 / 120)
+    p, tau = ref.small_problem(gamma=0.5, seed=14), 0.5
+    f = lambda x, c: mdp.objective(
+        jnp.asarray(p.P), c, jnp.asarray(p.rho), p.gamma, mdp.log_softmax_policy(x, 4, 3), tau
+    )
+    hessians = jax.jit(jax.vmap(jax.vmap(jax.hessian(f), (None, 0)), (0, None)))
+    thetas = np.random.default_rng(0).normal(size=(50, 12)) * 2
+    norms = np.linalg.norm(hessians(jnp.asarray(thetas), jnp.asarray(p.cost)), ord=2, axis=(-2, -1))
+    assert 0.1 < norms.max() <= smoothness_bound(0.5, 3, tau)
 
 
 def test_truncation_error_falls_at_least_as_fast_as_gamma_to_the_K(tau):

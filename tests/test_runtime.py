@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import InputError, fast_fedpg, fedavg_pg, loop, simulate, with_oracle
-from fastfedpg.core import key_for
+from fastfedpg import InputError, Oracle, fast_fedpg, fedavg_pg, loop, scaffold_pg, simulate, with_oracle
+from fastfedpg.core import key_for, local_steps
 from fastfedpg.problems import exact
-from fastfedpg.runtime import Diverged, loop_records, simulate_records
+from fastfedpg.runtime import Diverged, Schedule, loop_records, simulate_records
 
 P = ref.small_problem(N=3, S=3, A=2, seed=50)
 EXACT = with_oracle(P, "exact")
@@ -21,7 +21,7 @@ RECORDS = pytest.mark.parametrize("records", [loop_records, simulate_records], i
 
 @BOTH
 def test_records_are_taken_at_the_start_every_m_rounds_and_at_the_end(run):
-    result = run(EXACT, fedavg_pg(0.1, 2), 7, every=3)
+    result = run(EXACT, fedavg_pg(0.1, 2), 7, metrics_every=3)
     np.testing.assert_array_equal(result.rounds, [0, 3, 6, 7])
     assert result.metrics["gap"].shape == (1, 4)
     assert result.returns.shape == (1, 4, 3)
@@ -55,10 +55,11 @@ def test_metrics_are_those_of_the_policy_saved(run):
 
 
 @BOTH
-def test_counters_are_exact_beyond_32_bits(run, monkeypatch):
-    """A trajectory that claims 2^30 steps: five rounds of three agents are 15 * 2^30 in two exchanges' estimates."""
+@pytest.mark.parametrize(("H", "every"), [(1, 1), (1, 5), (4, 1), (4, 5)])
+def test_counters_are_exact_beyond_32_bits(run, H, every):
+    """Estimates that claim 2^30 steps each: five rounds, three agents, H local steps are 15 H 2^30."""
     huge = EXACT._replace(oracle=lambda task: EXACT.oracle(task)._replace(steps=lambda batch: 2**30))
-    assert run(huge, fedavg_pg(0.1, 1), 5).final("env_steps")[0] == 15 * 2**30
+    assert run(huge, fedavg_pg(0.1, H), 5, metrics_every=every).final("env_steps")[0] == 15 * H * 2**30
 
 
 @BOTH
@@ -83,7 +84,7 @@ def test_one_start_per_seed(run):
 @RECORDS
 @pytest.mark.parametrize("name", ["gradient", "local"])
 def test_divergence_names_round_exchange_agent_and_seed_and_keeps_what_was_good(records, name):
-    """Agent 1's environment answers NaN once theta has left its start: the run stops there, after two good records."""
+    """One message of agent 1, in the third round of seed 3, is NaN: the run stops there, after three good records."""
     p = with_oracle(P, "reinforce", B=1, K=3)
     exchange = {"gradient": 0, "local": 1}[name]
     algorithm = fast_fedpg(0.1, 2)
@@ -96,14 +97,15 @@ def test_divergence_names_round_exchange_agent_and_seed_and_keeps_what_was_good(
 
     wanted = key_for(3, 2, name, 1)
     broken = tuple(e._replace(agent=poisoned) if e is honest else e for e in algorithm.exchanges)
-    seen, running = [], records(p, algorithm._replace(exchanges=broken), 6, seeds=2, first_seed=2)
+    seen, running = [], records(p, algorithm._replace(exchanges=broken), Schedule(6, seeds=2, first_seed=2))
     with pytest.raises(Diverged) as caught:
         seen.extend(record.round for record in running)
     assert (caught.value.round, caught.value.exchange, caught.value.agent, caught.value.seed) == (3, name, 1, 3)
     assert seen == [0, 1, 2]
 
 
-def test_interrupted_between_records_the_last_whole_round_is_recorded():
+@RECORDS
+def test_interrupted_between_records_the_last_whole_round_is_recorded(records):
     """Ctrl-C between two far-apart records: one more record, of what was done, before it goes on up."""
     seen = []
 
@@ -111,7 +113,7 @@ def test_interrupted_between_records_the_last_whole_round_is_recorded():
         if done >= 3:
             signal.raise_signal(signal.SIGINT)
 
-    running = simulate_records(EXACT, fedavg_pg(0.1, 1), 1000, every=1000, tick=tick)
+    running = records(EXACT, fedavg_pg(0.1, 1), Schedule(1000, metrics_every=1000), tick)
     with pytest.raises(KeyboardInterrupt):
         seen.extend(record.round for record in running)
     assert seen[0] == 0
@@ -124,7 +126,7 @@ def test_a_server_that_diverges_is_told_from_an_agent(records):
     (e,) = algorithm.exchanges
     broken = e._replace(server=lambda state, up, share, key: (up / 0.0, up / 0.0))
     with pytest.raises(Diverged, match="theta became non-finite") as caught:
-        list(records(EXACT, algorithm._replace(exchanges=(broken,)), 2))
+        list(records(EXACT, algorithm._replace(exchanges=(broken,)), Schedule(2)))
     assert (caught.value.round, caught.value.agent) == (1, None)
 
 
@@ -133,14 +135,74 @@ def test_a_server_that_diverges_is_told_from_an_agent(records):
     ("arguments", "message"),
     [
         ({"rounds": 0}, "rounds = 0"),
-        ({"rounds": 1, "every": 0}, "metrics_every = 0"),
+        ({"rounds": 1, "metrics_every": 0}, "metrics_every = 0"),
         ({"rounds": 1, "participants": 4}, "between 1 and the number of agents, 3"),
         ({"rounds": 1, "theta0": np.zeros(5)}, r"theta0 has shape \(5,\)"),
+        ({"rounds": 1, "theta0": np.zeros(6, int)}, "of floating-point numbers"),
+        ({"rounds": 1, "seeds": 0}, "seeds = 0"),
+        ({"rounds": 1, "first_seed": -1}, r"all seeds must lie in \[0, 2\^31\)"),
+        ({"rounds": 1, "first_seed": 2**31}, r"all seeds must lie in \[0, 2\^31\)"),
     ],
 )
 def test_bad_arguments(run, arguments, message):
     with pytest.raises(InputError, match=message):
         run(EXACT, fedavg_pg(0.1, 1), **arguments)
+
+
+@BOTH
+def test_exchanges_need_names_of_their_own(run):
+    """Two exchanges of one name would share their random numbers; so would one that takes a runtime's own label."""
+    algorithm = fast_fedpg(0.1, 1)
+    for name in ("gradient", "participants"):
+        twice = tuple(e._replace(name=name) for e in algorithm.exchanges)
+        with pytest.raises(InputError, match="must differ from each other"):
+            run(EXACT, algorithm._replace(exchanges=twice), 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: simulate(EXACT, fedavg_pg(0.1, 1), 1, sweep=[0.1]), "needs a function from one setting"),
+        (lambda: simulate(EXACT, lambda eta: fedavg_pg(eta, 1), 1), "a function of one needs sweep="),
+        (lambda: simulate(P, fedavg_pg(0.1, 1), 1), "as from with_oracle, not a TabularProblem"),
+        (lambda: simulate(EXACT, fedavg_pg(0.1, 0), 1), "H = 0; there must be at least 1 local step"),
+        (lambda: simulate(with_oracle(P, "reinforce", B=2, K=2), fast_fedpg(0.1, 1, B0=0), 1), "needs at least 1"),
+        (lambda: scaffold_pg(0.1, 1, option="III"), "option = 'III'"),
+    ],
+)
+def test_python_says_what_the_command_line_would(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@BOTH
+def test_a_divergence_keeps_what_was_recorded(run):
+    algorithm = fedavg_pg(0.1, 1)
+    (e,) = algorithm.exchanges
+    grow = e._replace(server=lambda state, up, share, key: (jnp.exp(up * up + 9), jnp.exp(up * up + 9)))
+    with pytest.raises(Diverged) as caught:
+        run(EXACT, algorithm._replace(exchanges=(grow,)), 10)
+    assert list(caught.value.result.rounds) == list(range(caught.value.round))
+    assert np.isfinite(caught.value.result.theta).all()
+    assert caught.value.round >= 2
+
+
+def test_every_local_step_and_trajectory_has_a_key_of_its_own_and_own_is_threaded():
+    """An oracle that only remembers: `own` counts its questions, and no two keys of all steps are the same."""
+
+    def sample(theta, own, key, B):
+        count, seen = own
+        return (), (count + 1, seen.at[count].set(jax.random.key_data(key)))
+
+    blank = (jnp.int32(0), jnp.zeros((8, 2), jnp.uint32))
+    oracle = Oracle(lambda key: blank, sample, lambda theta, own, batch: theta, lambda batch: 1)
+    _, (count, seen), info = local_steps(oracle, lambda theta, g: theta - g, jnp.ones(2), blank, jax.random.key(0), 8)
+    assert (int(count), int(info.steps)) == (8, 8)
+    assert len({tuple(k) for k in np.asarray(seen)}) == 8
+    batch, _ = (
+        with_oracle(P, "reinforce", B=64, K=6).oracle(P.cost[0]).sample(jnp.zeros(6), (), jax.random.key(0), None)
+    )
+    assert len({tuple(row) for row in np.asarray(batch.states * 2 + batch.actions)}) > 50
 
 
 def test_participants_are_the_same_in_both_exchanges_and_vary_between_rounds():
@@ -182,6 +244,6 @@ def test_without_64_bit_mode_theta_is_float32_and_evaluation_still_float64():
 
 def test_ticks_count_every_round_even_between_records():
     seen = []
-    list(simulate_records(EXACT, fedavg_pg(0.1, 1), 9, every=9, tick=seen.append))
+    list(simulate_records(EXACT, fedavg_pg(0.1, 1), Schedule(9, metrics_every=9), seen.append))
     assert seen[-1] == 9
     assert len(seen) > 1

@@ -1,6 +1,8 @@
 """Federated and multi-task policy gradients: Fast-FedPG and its rivals, one definition for every runtime."""
 
-from fastfedpg import problems
+from importlib.metadata import version
+
+from fastfedpg import core, problems
 from fastfedpg.algorithms import (
     ALGORITHMS,
     centralised_pg,
@@ -13,22 +15,26 @@ from fastfedpg.config import Config
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.problems import TabularProblem, with_oracle
-from fastfedpg.runtime import Result, loop, simulate
-from fastfedpg.study import run
+from fastfedpg.runtime import Diverged, Result, loop, simulate
+from fastfedpg.study import Interrupted, run
 
-__version__ = "0.1.0"
+__version__ = version("fastfedpg")
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Config",
+    "Diverged",
     "Exchange",
     "InputError",
+    "Interrupted",
     "Oracle",
     "Problem",
     "Result",
     "TabularProblem",
+    "__version__",
     "centralised_pg",
+    "core",
     "fast_fedpg",
     "fedavg_pg",
     "independent_pg",

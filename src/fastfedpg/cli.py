@@ -17,8 +17,8 @@ from fastfedpg.config import Config, from_toml
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
 from fastfedpg.problems import PROBLEMS
-from fastfedpg.runtime import Result
-from fastfedpg.study import Interrupted, RunDiverged, bootstrap, execute, output, plan
+from fastfedpg.runtime import Diverged, Result
+from fastfedpg.study import Interrupted, bootstrap, execute, output, plan
 from fastfedpg.study.progress import progress
 
 
@@ -54,7 +54,7 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     try:
         with progress(errors, f"{config.algorithm} on {planned.tabular.name}", config.rounds) as report:
             result = execute(planned, out, report)
-    except RunDiverged as error:
+    except Diverged as error:
         errors.print(
             f"fastfedpg: {error} Metrics until then are in {out}", soft_wrap=True, highlight=False, markup=False
         )

@@ -62,11 +62,12 @@ class Combine(NamedTuple):
     """How uploads with a leading agent axis become what the server half sees.
 
     With `per_agent` the result keeps one value per agent: each agent is then its own server, and State and Down have
-    the leading axis N.
+    the leading axis N. Without `sent` nothing leaves the agent, and no message is counted.
     """
 
     merge: Callable[[Up], Up]
     per_agent: bool = False
+    sent: bool = True
 
 
 def pairwise_mean(uploads: PyTree[Array]) -> PyTree[Array]:
@@ -88,7 +89,7 @@ def pairwise_mean(uploads: PyTree[Array]) -> PyTree[Array]:
 
 
 mean = Combine(pairwise_mean)
-alone = Combine(lambda uploads: uploads, per_agent=True)
+alone = Combine(lambda uploads: uploads, per_agent=True, sent=False)
 """No communication: every agent is given back what it said."""
 
 
@@ -189,10 +190,17 @@ def local_steps(
         g, own, n = estimate(oracle, theta, own, jax.random.fold_in(key, l))
         return (step(theta, g), own, Info(info.drift + squared_norm(theta - theta_bar), info.steps + n)), None
 
+    if H < 1:
+        raise ValueError(f"H = {H}; there must be at least 1 local step")
     theta = theta_bar if first is None else step(theta_bar, first)
-    carry = (theta, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), jnp.int32)))
+    carry = (theta, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), count_dtype())))
     (theta, own, info), _ = lax.scan(body, carry, jnp.arange(0 if first is None else 1, H, dtype=jnp.int32))
     return theta, own, info
+
+
+def count_dtype() -> Any:
+    """int64 where JAX's 64-bit mode is on: counts of environment steps pass 2^31 sooner than one thinks."""
+    return jax.dtypes.canonicalize_dtype(jnp.int64)
 
 
 def squared_norm(x: Float[Array, " d"]) -> Float[Array, ""]:

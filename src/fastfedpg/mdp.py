@@ -17,6 +17,9 @@ Table = Float[Array, "S A"]
 Vector = Float[Array, " S"]
 Number = float | Float[Array, ""]
 
+NEVER = -1e4
+"""A finite stand-in for log 0 that keeps 0 log 0 out of the sums; exp of it is exactly zero."""
+
 
 def log_softmax_policy(theta: Float[Array, " d"], S: int, A: int) -> Table:
     """Eq. (2): log pi_theta(a|s) = theta_{s,a} - log sum_a' exp(theta_{s,a'})."""
@@ -86,29 +89,29 @@ class Optimum(NamedTuple):
 def optimal(P: Kernel, cost: Table, gamma: Number, tau: float = 0.0) -> Optimum:
     """Dynamic programming: policy iteration, and with tau > 0 its soft form pi(.|s) ∝ exp(-Q(s,.) / tau).
 
-    Both improve monotonically. The plain form ends when no action improves by more than 1e-12 of the value range, the
-    soft one, which converges quadratically, when the values stand still.
+    Both improve monotonically. The plain form ends when no action improves by more than rounding, 64 eps max|J| for one
+    step, so that J* is right to 64 eps max|J| / (1 - gamma); the soft one, which converges quadratically, when the
+    values stand still.
     """
     S, A = cost.shape
-    slack = 1e-12 * (1 + jnp.max(jnp.abs(cost))) / (1 - gamma)
+    slack = lambda J: 64 * jnp.finfo(cost.dtype).eps * jnp.max(jnp.abs(J))
 
     def always(action: Array) -> Table:
-        # A finite stand-in for log 0 keeps 0 * log 0 out of the sums; exp of it is exactly zero.
-        return jnp.where(action[:, None] == jnp.arange(A), 0.0, -1e4).astype(cost.dtype)
+        return jnp.where(action[:, None] == jnp.arange(A), 0.0, NEVER).astype(cost.dtype)
 
     def improve(log_pi: Table) -> tuple[Table, Vector]:
         J = values(P, cost, gamma, log_pi, tau)
         Q = cost + gamma * P @ J
         if tau > 0:
-            return jax.nn.log_softmax(-Q / tau, axis=1), J
+            return jnp.maximum(jax.nn.log_softmax(-Q / tau, axis=1), NEVER), J
         now = jnp.argmax(log_pi, axis=1)
-        better = Q.min(axis=1) < jnp.take_along_axis(Q, now[:, None], axis=1)[:, 0] - slack
+        better = Q.min(axis=1) < jnp.take_along_axis(Q, now[:, None], axis=1)[:, 0] - slack(J)
         best = jnp.where(better, jnp.argmin(Q, axis=1), now)
         return always(best), J
 
     def unfinished(carry: tuple[Table, Vector, Float[Array, ""], Array]) -> Array:
-        _, _, change, n = carry
-        return (change > (slack if tau > 0 else 0.0)) & (n < 10_000)
+        _, J, change, n = carry
+        return (change > (slack(J) if tau > 0 else 0.0)) & (n < 1000)
 
     def step(carry: tuple[Table, Vector, Float[Array, ""], Array]) -> tuple[Table, Vector, Float[Array, ""], Array]:
         log_pi, J, _, n = carry
@@ -117,6 +120,6 @@ def optimal(P: Kernel, cost: Table, gamma: Number, tau: float = 0.0) -> Optimum:
         return better, J_new, change, n + 1
 
     start = jnp.full((S, A), -jnp.log(float(A)), cost.dtype) if tau > 0 else always(jnp.argmin(cost, axis=1))
-    carry = (start, jnp.full(S, jnp.inf, cost.dtype), jnp.asarray(jnp.inf, cost.dtype), jnp.zeros((), jnp.int32))
+    carry = (start, jnp.zeros(S, cost.dtype), jnp.asarray(jnp.inf, cost.dtype), jnp.zeros((), jnp.int32))
     log_pi, *_ = lax.while_loop(unfinished, step, carry)
     return Optimum(jnp.exp(log_pi), values(P, cost, gamma, log_pi, tau))

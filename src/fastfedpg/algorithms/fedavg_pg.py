@@ -8,8 +8,8 @@ def fedavg_pg(eta: Scalar, H: int) -> Algorithm:
 
         theta_{i,l+1} = theta_{i,l} - eta g_i(theta_{i,l}),      theta_bar+ = mean_i theta_{i,H}
 
-    One synchronisation and H estimates a round. For H > 1 its fixed point is not a stationary point of J: each agent
-    drifts towards its own optimum, by O(eta H).
+    One synchronisation and H estimates a round. For H > 1 its fixed point is in general not a stationary point of J:
+    each agent drifts towards its own optimum, by O(eta H).
     """
 
     def send_parameters(

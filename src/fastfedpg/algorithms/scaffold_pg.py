@@ -44,6 +44,8 @@ def scaffold_pg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, option: Literal["I",
 
     H estimates a round, or H + 1 with option I. All control variates start at zero.
     """
+    if option not in ("I", "II"):
+        raise ValueError(f"option = {option!r}; it must be 'I' or 'II'")
 
     def send_changes(
         c_i: Theta, own: Own, model: Model, oracle: Oracle, key: RngKey

@@ -92,8 +92,11 @@ def _oracle(
     model = jax.tree.map(jnp.asarray, model)
 
     def sample(theta: Theta, own: Own, key: RngKey, size: int | None) -> tuple[Trajectories, Own]:
+        n = B if size is None else size
+        if n < 1:
+            raise InputError(f"{n} trajectories were asked for; an estimate needs at least 1")
         log_pi = mdp.log_softmax_policy(theta, S, A)
-        keys = jax.vmap(lambda b: jax.random.fold_in(key, b))(jnp.arange(size or B))
+        keys = jax.vmap(lambda b: jax.random.fold_in(key, b))(jnp.arange(n))
         return Trajectories(*jax.vmap(lambda k: play(model, log_pi, k, K))(keys)), own
 
     def gradient(theta: Theta, own: Own, batch: Trajectories) -> Theta:

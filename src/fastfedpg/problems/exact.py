@@ -119,7 +119,7 @@ def _arrays(problem: TabularProblem) -> tuple[Any, Any, Any, tuple[Any, ...]]:
 def _each(problem: TabularProblem, theta: Any, tau: float, function: Callable[..., Any]) -> np.ndarray:
     """function(P_i, cost_i, rho_i, gamma, log_pi, tau) for every agent i."""
     theta = np.asarray(theta, np.float64)
-    if theta.size != problem.S * problem.A:
+    if theta.shape not in ((problem.S, problem.A), (problem.S * problem.A,)):
         raise InputError(f"theta has shape {theta.shape}; it must be ({problem.S}, {problem.A}): states, actions")
     with jax.enable_x64(True):
         P, cost, rho, axes = _arrays(problem)

@@ -1,6 +1,6 @@
 """Finite MDPs that N agents share: the arrays, checked, and the `.npz` files they come in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,17 +98,7 @@ class TabularProblem:
         if not self.shared:
             raise InputError("the average MDP is defined only for agents that share P and rho; here they differ")
         mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
-        return TabularProblem(
-            self.P,
-            mean,
-            self.rho,
-            self.gamma,
-            self.reward_range,
-            f"average of {self.name}",
-            self.states,
-            self.actions,
-            self.grid,
-        )
+        return replace(self, reward=mean, name=f"average of {self.name}")
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""

@@ -1,7 +1,7 @@
 """Ways to run an algorithm, all with the same numbers."""
 
 from fastfedpg.runtime.loop import loop, loop_records
-from fastfedpg.runtime.record import Diverged, MessageSizes, Record, Result, check_arguments, collect, message_sizes
+from fastfedpg.runtime.record import Diverged, MessageSizes, Record, Result, Schedule, collect, message_sizes
 from fastfedpg.runtime.simulate import simulate, simulate_records
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "MessageSizes",
     "Record",
     "Result",
-    "check_arguments",
+    "Schedule",
     "collect",
     "loop",
     "loop_records",

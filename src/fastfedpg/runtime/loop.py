@@ -2,24 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Exchange, Problem, Task, key_for
-from fastfedpg.runtime.record import (
-    Diverged,
-    Record,
-    Result,
-    check_arguments,
-    collect,
-    message_sizes,
-    participants_of,
-    recorded_rounds,
-    starting_points,
-)
+from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
+from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, gather, message_sizes, participants_of
 
 
 def loop(
@@ -27,97 +17,120 @@ def loop(
     algorithm: Algorithm,
     rounds: int,
     seeds: int = 1,
-    every: int = 1,
+    metrics_every: int = 1,
     participants: int | None = None,
     theta0: Any = None,
     first_seed: int = 0,
 ) -> Result:
-    """Run in plain Python; arguments and result are those of `simulate`, and so are the numbers."""
-    records = loop_records(problem, algorithm, rounds, seeds, every, participants, theta0, first_seed)
-    return collect(records, message_sizes(problem, algorithm, starting_points(problem, theta0, seeds)[0]))
+    """Run in plain Python; arguments (see `Schedule`) and numbers are those of `simulate`."""
+    schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed)
+    schedule.check(problem, algorithm)
+    sizes = message_sizes(problem, algorithm, schedule.starts(problem)[0])
+    return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,))
+
+
+class Run(NamedTuple):
+    """One seed between two rounds; a round makes a new one, so that it counts as a whole or not at all."""
+
+    seed: int
+    state: Any
+    down: Any
+    memory: tuple[Any, ...]
+    own: tuple[Any, ...]
+    drift: float = float("nan")
+    steps: int = 0
+    taken: int = 0
 
 
 def loop_records(
     problem: Problem,
     algorithm: Algorithm,
-    rounds: int,
-    seeds: int = 1,
-    every: int = 1,
-    participants: int | None = None,
-    theta0: Any = None,
-    first_seed: int = 0,
+    schedule: Schedule,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Iterator[Record]:
     """The run as it goes, record by record, all seeds side by side; `tick` hears how many rounds are done."""
-    m = check_arguments(problem, rounds, every, participants)
+    schedule.check(problem, algorithm)
+    m = schedule.taking_part(problem)
     tasks = [_at(problem.tasks, i) for i in range(problem.N)]
-    answer = {e.name: jax.jit(partial(_answer, e, problem)) for e in algorithm.exchanges}
-    serve = {e.name: jax.jit(e.server, static_argnums=2) for e in algorithm.exchanges}
     runs = [
-        _Run(problem, algorithm, theta, first_seed + r)
-        for r, theta in enumerate(starting_points(problem, theta0, seeds))
+        _start(problem, algorithm, theta, schedule.first_seed + r) for r, theta in enumerate(schedule.starts(problem))
     ]
+    done, recorded = 0, 0
 
-    def one_round(run: _Run, t: int) -> None:
-        run.drift = 0.0
-        who = [int(i) for i in participants_of(run.seed, t, problem.N, m)]
-        for e in algorithm.exchanges:
-            ups = []
-            for i in who:
-                down = _at(run.down, i) if algorithm.per_agent else run.down
-                key = key_for(run.seed, t, e.name, int(problem.ids[i]))
-                run.memory[i], run.own[i], up, info = answer[e.name](tasks[i], run.memory[i], run.own[i], down, key)
-                if not _finite(up):
-                    raise Diverged(t + 1, e.name, int(problem.ids[i]), run.seed)
-                run.drift += float(info.drift)
-                run.steps += int(info.steps)
-                ups.append(up)
-            combined = e.combine.merge(jax.tree.map(lambda *x: jnp.stack(x), *ups))
-            if not algorithm.per_agent:
-                run.state, run.down = serve[e.name](run.state, combined, m / problem.N, key_for(run.seed, t, e.name))
-                continue
-            for k, i in enumerate(who):
-                key = jax.random.fold_in(key_for(run.seed, t, e.name), int(problem.ids[i]))
-                up = _at(combined, k) if e.combine.per_agent else combined
-                state, down = serve[e.name](_at(run.state, i), up, m / problem.N, key)
-                run.state, run.down = _put(run.state, i, state), _put(run.down, i, down)
-        if not _finite(algorithm.policy(run.state)):
-            raise Diverged(t + 1, None, None, run.seed)
-        run.taken += m
-
-    done = 0
-    for stop in recorded_rounds(rounds, every):
-        for t in range(done, stop):
-            for run in runs:
-                one_round(run, t)
-            tick(t + 1)
-        done = stop
+    def record() -> Record:
         theta = np.stack([algorithm.policy(run.state) for run in runs])
-        yield Record(
-            done,
-            theta,
-            problem.evaluate(theta),
-            np.array([run.drift for run in runs]),
-            np.array([run.steps for run in runs]),
-            np.array([run.taken / problem.N for run in runs]),
-        )
+        drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
+        return Record(done, theta, problem.evaluate(theta), drift, steps, taken / problem.N)
+
+    for stop in schedule.recorded():
+        try:
+            while done < stop:
+                runs = [one_round(problem, algorithm, tasks, m, run, done) for run in runs]
+                done += 1
+                tick(done)
+        except KeyboardInterrupt:
+            if done > recorded:
+                yield record()
+            raise
+        recorded = done
+        yield record()
 
 
-def _answer(e: Exchange, problem: Problem, task: Task, memory: Any, own: Any, down: Any, key: Any) -> Any:
-    return e.agent(memory, own, down, problem.oracle(task), key)
+def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int, run: Run, t: int) -> Run:
+    """Every exchange in turn: each participant answers, the answers are combined, the server moves on."""
+    seed, state, down, memory, own, drift, steps = (
+        run.seed,
+        run.state,
+        run.down,
+        [*run.memory],
+        [*run.own],
+        0.0,
+        run.steps,
+    )
+    who = [int(i) for i in participants_of(seed, t, problem.N, m)]
+    for e in algorithm.exchanges:
+        ups = []
+        for i in who:
+            name = int(problem.ids[i])
+            given = _at(down, i) if algorithm.per_agent else down
+            key = key_for(seed, t, e.name, name)
+            memory[i], own[i], up, info = _answer(e, problem.oracle, tasks[i], memory[i], own[i], given, key)
+            if not _finite(up):
+                raise Diverged(t + 1, e.name, name, seed)
+            drift, steps = drift + float(info.drift), steps + int(info.steps)
+            ups.append(up)
+        combined = e.combine.merge(jax.tree.map(lambda *x: jnp.stack(x), *ups))
+        key = key_for(seed, t, e.name)
+        if not algorithm.per_agent:
+            state, down = _serve(e, m / problem.N, state, combined, key)
+            continue
+        for k, i in enumerate(who):
+            up = _at(combined, k) if e.combine.per_agent else combined
+            own_key = jax.random.fold_in(key, int(problem.ids[i]))
+            new_state, new_down = _serve(e, m / problem.N, _at(state, i), up, own_key)
+            state, down = _put(state, i, new_state), _put(down, i, new_down)
+    if not _finite(algorithm.policy(state)):
+        raise Diverged(t + 1, None, None, seed)
+    return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + m)
 
 
-class _Run:
-    """One seed's values between two rounds."""
+def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run:
+    state, down, memory = algorithm.init(theta, problem.N)
+    oracles = [problem.oracle(_at(problem.tasks, i)) for i in range(problem.N)]
+    own = tuple(o.init(key_for(seed, 0, "own", int(i))) for o, i in zip(oracles, problem.ids, strict=True))
+    return Run(seed, state, down, tuple(_at(memory, i) for i in range(problem.N)), own)
 
-    def __init__(self, problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> None:
-        self.state, self.down, memory = algorithm.init(theta, problem.N)
-        self.memory = [_at(memory, i) for i in range(problem.N)]
-        ids = [int(i) for i in problem.ids]
-        self.own = [
-            problem.oracle(_at(problem.tasks, i)).init(key_for(seed, 0, "own", ids[i])) for i in range(problem.N)
-        ]
-        self.seed, self.drift, self.steps, self.taken = seed, float("nan"), 0, 0
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _answer(
+    e: Exchange, oracle: Callable[[Task], Oracle], task: Task, memory: Any, own: Any, down: Any, key: Any
+) -> tuple[Any, Any, Any, Any]:
+    return e.agent(memory, own, down, oracle(task), key)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _serve(e: Exchange, share: float, state: Any, up: Any, key: Any) -> tuple[Any, Any]:
+    return e.server(state, up, share, key)
 
 
 def _at(tree: Any, i: int) -> Any:

@@ -1,4 +1,4 @@
-"""What every runtime yields while it runs, what that adds up to, and what the messages cost."""
+"""What every runtime is asked, what it yields while it runs, and what that adds up to."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,81 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Evaluation, Problem, alone, key_for
+from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
 from fastfedpg.errors import InputError
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What both runtimes are asked for.
+
+    Args:
+        rounds: communication rounds T.
+        seeds: how many seeds, counted from `first_seed`.
+        metrics_every: rounds between two records; there is one at the start and one at the end in any case.
+        participants: how many agents take part in a round; all, unless given.
+        theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
+        first_seed: the first seed.
+    """
+
+    rounds: int
+    seeds: int = 1
+    metrics_every: int = 1
+    participants: int | None = None
+    theta0: Any = None
+    first_seed: int = 0
+
+    def check(self, problem: Problem, algorithm: Algorithm) -> None:
+        """Everything that can be wrong before the first round."""
+        if not isinstance(algorithm, Algorithm):
+            raise InputError(
+                f"an Algorithm is needed, not a {type(algorithm).__name__} (a function of one needs sweep=)"
+            )
+        for name in ("rounds", "seeds", "metrics_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)}; it must be at least 1")
+        self.starts(problem)
+        if not 0 <= self.first_seed < 2**31 - self.seeds:
+            raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
+        if self.participants is not None and not 1 <= self.participants <= problem.N:
+            raise InputError(
+                f"participants = {self.participants}; it must be between 1 and the number of agents, {problem.N}"
+            )
+        names = [e.name for e in algorithm.exchanges]
+        if len({*names, *RESERVED}) < len(names) + len(RESERVED):
+            raise InputError(f"exchange names {names} must differ from each other and from {', '.join(RESERVED)}")
+
+    def taking_part(self, problem: Problem) -> int:
+        """How many agents take part in a round."""
+        return self.participants or problem.N
+
+    def starts(self, problem: Problem) -> Any:
+        """One theta per seed."""
+        if not isinstance(problem, Problem):
+            raise InputError(f"a problem with an oracle is needed, as from with_oracle, not a {type(problem).__name__}")
+        theta = jnp.asarray(problem.theta0 if self.theta0 is None else self.theta0)
+        d = np.shape(problem.theta0)[-1]
+        if theta.shape not in ((d,), (self.seeds, d)) or not jnp.issubdtype(theta.dtype, jnp.floating):
+            raise InputError(
+                f"theta0 has shape {theta.shape} and type {theta.dtype}; it must be ({d},), or ({self.seeds}, {d}) "
+                f"for {self.seeds} seeds, of floating-point numbers"
+            )
+        return jnp.broadcast_to(theta, (self.seeds, d))
+
+    def recorded(self) -> Iterator[int]:
+        """The rounds after which metrics are taken: none yet, every so many, and the last."""
+        return chain(range(0, self.rounds, self.metrics_every), (self.rounds,))
+
+
+RESERVED = ("own", "participants")
+"""Labels of random keys that are the runtimes' own."""
+
+
+def participants_of(seed: Any, round: Any, N: int, m: int) -> Any:
+    """Who takes part in a round, in all its exchanges: m of the N positions, drawn without replacement, in order."""
+    if m == N:
+        return jnp.arange(N)
+    return jnp.sort(jax.random.choice(key_for(seed, round, "participants"), N, (m,), replace=False))
 
 
 class Record(NamedTuple):
@@ -22,15 +95,6 @@ class Record(NamedTuple):
     drift: np.ndarray  # (runs,): Lemma 1's sum over agents and local steps in the last round; NaN before the first
     env_steps: np.ndarray  # (runs,): all agents together, from the start
     rounds_taken: np.ndarray  # (runs,): rounds an agent took part in, on average over the agents
-
-
-class Diverged(ArithmeticError):
-    """A message or theta stopped being finite."""
-
-    def __init__(self, round: int, exchange: str | None, agent: int | None, seed: int) -> None:
-        self.round, self.exchange, self.agent, self.seed = round, exchange, agent, seed
-        where = f"agent {agent} sent a non-finite '{exchange}' message" if exchange else "theta became non-finite"
-        super().__init__(f"diverged in round {round} (seed {seed}): {where}")
 
 
 class MessageSizes(NamedTuple):
@@ -56,10 +120,11 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
         ups, downs = [], []
         for e in algorithm.exchanges:
             memory, own, up, _ = e.agent(memory, own, down, oracle, key)
-            if e.combine is not alone:
+            if e.combine.sent:
                 ups.append(up)
                 downs.append(down)
-            state, down = e.server(state, up, 1.0, key)
+            combined = e.combine.merge(jax.tree.map(lambda x: x[None], up))
+            state, down = e.server(state, first(combined) if e.combine.per_agent else combined, 1.0, key)
         return ups, downs
 
     ups, downs = jax.eval_shape(one_round, theta, problem.tasks)
@@ -70,7 +135,7 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
 
 @dataclass(frozen=True)
 class Result:
-    """A finished (or interrupted) run: arrays with a leading axis for seeds, or for settings and seeds.
+    """A run, finished or not: arrays with a leading axis for seeds, or for settings and seeds.
 
     `metrics[name]` has a trailing axis for the recorded rounds, `returns` a further one for the agents.
     """
@@ -85,11 +150,29 @@ class Result:
         return self.metrics[name][..., -1]
 
 
-def collect(records: Iterable[Record], sizes: MessageSizes, shape: Sequence[int] | None = None) -> Result:
+class Diverged(ArithmeticError):
+    """A message or theta stopped being finite; `result` holds what was recorded before."""
+
+    def __init__(self, round: int, exchange: str | None, agent: int | None, seed: int, advice: str = "") -> None:
+        self.round, self.exchange, self.agent, self.seed = round, exchange, agent, seed
+        self.result: Result | None = None
+        where = f"agent {agent} sent a non-finite '{exchange}' message" if exchange else "theta became non-finite"
+        super().__init__(f"diverged in round {round} (seed {seed}): {where}{advice}")
+
+
+def gather(running: Iterable[Record], sizes: MessageSizes, shape: Sequence[int]) -> Result:
+    """Run to the end; a divergence on the way keeps what was recorded."""
+    records: list[Record] = []
+    try:
+        records.extend(running)
+    except Diverged as error:
+        error.result = collect(records, sizes, shape) if records else None
+        raise
+    return collect(records, sizes, shape)
+
+
+def collect(records: Sequence[Record], sizes: MessageSizes, shape: Sequence[int] | None = None) -> Result:
     """Everything that was recorded; `shape` gives the runs' axis back its form, for example (settings, seeds)."""
-    records = list(records)
-    if not records:
-        raise ValueError("nothing was recorded")
     shape = tuple(shape or records[0].drift.shape)
     stack = lambda values: np.stack(list(values), axis=1)
     form = lambda x: x.reshape(shape + x.shape[1:])
@@ -119,34 +202,3 @@ def collect(records: Iterable[Record], sizes: MessageSizes, shape: Sequence[int]
         form(e.returns),
         form(records[-1].theta),
     )
-
-
-def recorded_rounds(rounds: int, every: int) -> Iterator[int]:
-    """The rounds after which metrics are taken: none yet, every so many, and the last."""
-    return chain(range(0, rounds, every), (rounds,))
-
-
-def check_arguments(problem: Problem, rounds: int, every: int, participants: int | None) -> int:
-    """The number of agents that take part in a round, after checking the runtimes' common arguments."""
-    for name, value in (("rounds", rounds), ("metrics_every", every)):
-        if value < 1:
-            raise InputError(f"{name} = {value}; it must be at least 1")
-    if participants is not None and not 1 <= participants <= problem.N:
-        raise InputError(f"participants = {participants}; it must be between 1 and the number of agents, {problem.N}")
-    return participants or problem.N
-
-
-def participants_of(seed: Any, round: Any, N: int, m: int) -> Any:
-    """Who takes part in a round, in all its exchanges: m of the N positions, drawn without replacement, in order."""
-    if m == N:
-        return jnp.arange(N)
-    return jnp.sort(jax.random.choice(key_for(seed, round, "participants"), N, (m,), replace=False))
-
-
-def starting_points(problem: Problem, theta0: Any, runs: int) -> Any:
-    """One theta per run, in theta0's own dtype as far as JAX's 64-bit setting has it."""
-    theta = jnp.asarray(problem.theta0 if theta0 is None else theta0)
-    d = np.shape(problem.theta0)[-1]
-    if theta.shape not in ((d,), (runs, d)):
-        raise InputError(f"theta0 has shape {theta.shape}; it must be ({d},), or ({runs}, {d}) for {runs} runs")
-    return jnp.broadcast_to(theta, (runs, d))

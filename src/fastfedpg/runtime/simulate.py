@@ -2,32 +2,60 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from fastfedpg.core import Algorithm, Down, Memory, Own, Problem, State, key_for
-from fastfedpg.runtime.record import (
-    Diverged,
-    Record,
-    Result,
-    check_arguments,
-    collect,
-    message_sizes,
-    participants_of,
-    recorded_rounds,
-    starting_points,
-)
+from fastfedpg.core import Algorithm, Down, Memory, Oracle, Own, Problem, State, Task, count_dtype, key_for
+from fastfedpg.errors import InputError
+from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, gather, message_sizes, participants_of
 
 RESPONSE_SECONDS = 0.5
 """The compiled program comes up for air about this often, for progress and Ctrl-C."""
 
+Maker: TypeAlias = Algorithm | Callable[[Any], Algorithm]
+"""An algorithm, or for a sweep a function from one setting to an algorithm."""
+
+
+def simulate(
+    problem: Problem,
+    algorithm: Maker,
+    rounds: int,
+    seeds: int = 1,
+    metrics_every: int = 1,
+    participants: int | None = None,
+    theta0: Any = None,
+    first_seed: int = 0,
+    sweep: Any = None,
+) -> Result:
+    """Run all seeds at once, compiled; a second call with the same objects compiles nothing.
+
+    Args:
+        problem: from `problems.with_oracle`, or your own.
+        algorithm: an Algorithm; or, with `sweep`, a function from one setting to an Algorithm.
+        rounds, seeds, metrics_every, participants, theta0, first_seed: see `Schedule`.
+        sweep: settings to vmap over, for example step sizes (E,); results then have the leading axes (E, seeds).
+
+    Example:
+        >>> from fastfedpg import fast_fedpg, problems, simulate
+        >>> p = problems.with_oracle(problems.compromise(), "exact")
+        >>> result = simulate(p, lambda eta: fast_fedpg(eta, H=10), rounds=5, sweep=[0.1, 0.5])
+        >>> result.metrics["gap"].shape
+        (2, 1, 6)
+    """
+    schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed)
+    example, settings = _checked(problem, algorithm, schedule, sweep)
+    sizes = message_sizes(problem, example, schedule.starts(problem)[0])
+    shape = (seeds,) if sweep is None else (len(jax.tree.leaves(settings)[0]), seeds)
+    return gather(simulate_records(problem, algorithm, schedule, sweep=sweep), sizes, shape)
+
 
 class Carry(NamedTuple):
-    """One run between two rounds. Counters are since the last record, so that int32 suffices for any run."""
+    """One run between two rounds. Counters are emptied whenever the host is heard, so that they never grow large."""
 
     state: State
     down: Down
@@ -39,130 +67,103 @@ class Carry(NamedTuple):
     bad: Any  # (round, exchange, agent) of the first non-finite message; -1 where there is none
 
 
-def simulate(
-    problem: Problem,
-    algorithm: Algorithm | Callable[[Any], Algorithm],
-    rounds: int,
-    seeds: int = 1,
-    every: int = 1,
-    participants: int | None = None,
-    theta0: Any = None,
-    first_seed: int = 0,
-    sweep: Any = None,
-) -> Result:
-    """Run all seeds at once, compiled.
-
-    Args:
-        problem: from `problems.with_oracle`, or your own.
-        algorithm: an Algorithm; or, with `sweep`, a function from one setting to an Algorithm.
-        rounds: communication rounds T.
-        seeds: how many seeds, counted from `first_seed`.
-        every: record metrics after every so many rounds (and at the start and the end).
-        participants: how many agents take part in a round; all, unless given.
-        theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
-        sweep: settings to vmap over, for example step sizes (E,); results then have the leading axes (E, seeds).
-
-    Example:
-        >>> from fastfedpg import fast_fedpg, problems, simulate
-        >>> p = problems.with_oracle(problems.compromise(), "exact")
-        >>> result = simulate(p, lambda eta: fast_fedpg(eta, H=10), rounds=5, sweep=[0.1, 0.5])
-        >>> result.metrics["gap"].shape
-        (2, 1, 6)
-    """
-    shape = (seeds,) if sweep is None else (len(jax.tree.leaves(_settings(sweep, float))[0]), seeds)
-    records = simulate_records(problem, algorithm, rounds, seeds, every, participants, theta0, first_seed, sweep)
-    theta = starting_points(problem, theta0, seeds)[0]
-    return collect(records, message_sizes(problem, _first(algorithm, _settings(sweep, theta.dtype)), theta), shape)
-
-
 def simulate_records(
     problem: Problem,
-    algorithm: Algorithm | Callable[[Any], Algorithm],
-    rounds: int,
-    seeds: int = 1,
-    every: int = 1,
-    participants: int | None = None,
-    theta0: Any = None,
-    first_seed: int = 0,
-    sweep: Any = None,
+    algorithm: Maker,
+    schedule: Schedule,
     tick: Callable[[int], None] = lambda done: None,
+    sweep: Any = None,
 ) -> Iterator[Record]:
     """The run as it goes, record by record; `tick` hears about twice a second how many rounds are done."""
-    m = check_arguments(problem, rounds, every, participants)
-    theta = starting_points(problem, theta0, seeds)
-    settings = _settings(sweep, theta.dtype)
+    example, settings = _checked(problem, algorithm, schedule, sweep)
+    theta, seeds = schedule.starts(problem), schedule.seeds
     E = 1 if sweep is None else len(jax.tree.leaves(settings)[0])
-    number = np.tile(np.arange(first_seed, first_seed + seeds, dtype=np.int32), E)
     settings = jax.tree.map(lambda x: jnp.repeat(x, seeds, axis=0), settings)
-    make = (lambda setting: algorithm) if isinstance(algorithm, Algorithm) else algorithm
-
-    @jax.jit
-    def start(tasks: Any, settings: Any, theta: Any, seed: Any) -> Carry:
-        return jax.vmap(lambda c, x, s: _start(problem, make(c), tasks, x, s))(settings, theta, seed)
-
-    @jax.jit
-    def advance(tasks: Any, settings: Any, seed: Any, carry: Carry, first: Any, stop: Any) -> Carry:
-        def one(setting: Any, seed: Any, carry: Carry) -> Carry:
-            body = lambda t, carry: _round(problem, make(setting), tasks, m, seed, t, carry)
-            return lax.fori_loop(first, stop, body, carry)
-
-        return jax.vmap(one)(settings, seed, carry)
-
-    example = _first(algorithm, settings)
-    policy = jax.jit(lambda settings, state: jax.vmap(lambda c, s: make(c).policy(s))(settings, state))
-    tasks = jax.tree.map(jnp.asarray, problem.tasks)
-    carry = start(tasks, settings, jnp.tile(theta, (E, 1)), number)
+    number = np.tile(np.arange(schedule.first_seed, schedule.first_seed + seeds, dtype=np.int32), E)
+    tasks, ids = jax.tree.map(jnp.asarray, problem.tasks), jnp.asarray(problem.ids)
+    program = (algorithm, problem.oracle, schedule.taking_part(problem))
+    carry = _begin(*program, tasks, ids, settings, number, jnp.tile(theta, (E, 1)))
     steps, taken = np.zeros(E * seeds, np.int64), np.zeros(E * seeds)
-
-    def record(done: int, carry: Carry) -> tuple[Record, Carry]:
-        nonlocal steps, taken
-        steps = steps + np.asarray(carry.steps, np.int64).sum(axis=1)
-        taken = taken + np.asarray(carry.taken).mean(axis=1)
-        current = np.asarray(policy(settings, carry.state))
-        noted = Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps, taken)
-        return noted, carry._replace(steps=jnp.zeros_like(carry.steps), taken=jnp.zeros_like(carry.taken))
-
     done, recorded, stride = 0, 0, 1
-    for stop in recorded_rounds(rounds, every):
+
+    def record() -> Record:
+        current = np.asarray(_policies(algorithm, settings, carry.state))
+        return Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps, taken)
+
+    for stop in schedule.recorded():
         try:
             while done < stop:
                 began, upto = time.monotonic(), min(stop, done + stride)
-                following = jax.block_until_ready(advance(tasks, settings, number, carry, done, upto))
-                _raise_if_bad(example, np.asarray(following.bad), number)
-                stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / (time.monotonic() - began))))
-                carry, done = following, upto
+                new = jax.block_until_ready(_advance(*program, tasks, ids, settings, number, carry, done, upto))
+                _raise_if_bad(example, np.asarray(new.bad), number)
+                took = max(time.monotonic() - began, 1e-9)
+                stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / took)))
+                steps = steps + np.asarray(new.steps, np.int64).sum(axis=1)
+                taken = taken + np.asarray(new.taken).mean(axis=1)
+                none = jnp.zeros_like(new.steps)
+                carry, done = new._replace(steps=none, taken=none), upto
                 tick(done)
         except KeyboardInterrupt:
             if done > recorded:
-                yield record(done, carry)[0]
+                yield record()
             raise
-        noted, carry = record(done, carry)
         recorded = done
-        yield noted
+        yield record()
 
 
-def _settings(sweep: Any, dtype: Any) -> Any:
-    """The settings in theta's own dtype, so that a sweep in float64 leaves a float32 theta as it is."""
-    if sweep is None:
-        return ()
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype), sweep, is_leaf=lambda x: isinstance(x, list))
+# Compiled once for the same algorithm, oracle and shapes; the cache keeps those objects alive.
 
 
-def _first(algorithm: Algorithm | Callable[[Any], Algorithm], settings: Any) -> Algorithm:
-    return algorithm if isinstance(algorithm, Algorithm) else algorithm(jax.tree.map(lambda x: x[0], settings))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _begin(
+    make: Maker, oracle: Callable[[Task], Oracle], m: int, tasks: Any, ids: Any, settings: Any, seeds: Any, thetas: Any
+) -> Carry:
+    def one(setting: Any, seed: Any, theta: Any) -> Carry:
+        state, down, memory = _algorithm(make, setting).init(theta, len(ids))
+        own = jax.vmap(lambda task, i: oracle(task).init(key_for(seed, 0, "own", i)))(tasks, ids)
+        none, nan = jnp.zeros(len(ids), count_dtype()), jnp.full((), jnp.nan, theta.dtype)
+        return Carry(state, down, memory, own, nan, none, none, jnp.full(3, -1, jnp.int32))
+
+    return jax.vmap(one)(settings, seeds, thetas)
 
 
-def _start(problem: Problem, algorithm: Algorithm, tasks: Any, theta: Any, seed: Any) -> Carry:
-    state, down, memory = algorithm.init(theta, problem.N)
-    init = lambda task, i: problem.oracle(task).init(key_for(seed, 0, "own", i))
-    own = jax.vmap(init)(tasks, jnp.asarray(problem.ids))
-    none = jnp.zeros(problem.N, jnp.int32)
-    return Carry(state, down, memory, own, jnp.full((), jnp.nan, theta.dtype), none, none, jnp.full(3, -1, jnp.int32))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _advance(
+    make: Maker,
+    oracle: Callable[[Task], Oracle],
+    m: int,
+    tasks: Any,
+    ids: Any,
+    settings: Any,
+    seeds: Any,
+    carry: Carry,
+    first: Any,
+    stop: Any,
+) -> Carry:
+    def one(setting: Any, seed: Any, carry: Carry) -> Carry:
+        body = partial(_round, _algorithm(make, setting), oracle, m, tasks, ids, seed)
+        return lax.fori_loop(first, stop, body, carry)
+
+    return jax.vmap(one)(settings, seeds, carry)
 
 
-def _round(problem: Problem, algorithm: Algorithm, tasks: Any, m: int, seed: Any, t: Any, carry: Carry) -> Carry:
+@partial(jax.jit, static_argnums=0)
+def _policies(make: Maker, settings: Any, states: Any) -> Any:
+    return jax.vmap(lambda setting, state: _algorithm(make, setting).policy(state))(settings, states)
+
+
+def _round(
+    algorithm: Algorithm,
+    oracle: Callable[[Task], Oracle],
+    m: int,
+    tasks: Any,
+    ids: Any,
+    seed: Any,
+    t: Any,
+    carry: Carry,
+) -> Carry:
     """One communication round: gather the participants, vmap over them, combine, serve, scatter back."""
-    N, ids, per_agent = problem.N, jnp.asarray(problem.ids), algorithm.per_agent
+    N, per_agent = len(ids), algorithm.per_agent
     who = participants_of(seed, t, N, m)
     take = lambda tree: tree if m == N else jax.tree.map(lambda x: x[who], tree)
     put = lambda tree, new: new if m == N else jax.tree.map(lambda x, v: x.at[who].set(v), tree, new)
@@ -172,7 +173,7 @@ def _round(problem: Problem, algorithm: Algorithm, tasks: Any, m: int, seed: Any
     for number, e in enumerate(algorithm.exchanges):
 
         def agent(task: Any, memory: Any, own: Any, down: Any, i: Any, e: Any = e) -> Any:
-            return e.agent(memory, own, down, problem.oracle(task), key_for(seed, t, e.name, i))
+            return e.agent(memory, own, down, oracle(task), key_for(seed, t, e.name, i))
 
         given = take(down) if per_agent else down
         new_memory, new_own, ups, info = jax.vmap(agent, in_axes=(0, 0, 0, 0 if per_agent else None, 0))(
@@ -192,9 +193,25 @@ def _round(problem: Problem, algorithm: Algorithm, tasks: Any, m: int, seed: Any
             state, down = put(state, new[0]), put(down, new[1])
         else:
             state, down = e.server(state, up, m / N, key)
-    theta = algorithm.policy(state)
-    bad = _note(bad, t, -1, ids, jnp.isfinite(theta).all()[None])
+    bad = _note(bad, t, -1, ids, jnp.isfinite(algorithm.policy(state)).all()[None])
     return Carry(state, down, memory, own, drift.astype(carry.drift.dtype), steps, put(taken, take(taken) + 1), bad)
+
+
+def _algorithm(make: Maker, setting: Any) -> Algorithm:
+    return make if isinstance(make, Algorithm) else make(setting)
+
+
+def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> tuple[Algorithm, Any]:
+    """The algorithm (of the first setting), and the settings in theta's own dtype, which they then leave as it is."""
+    if isinstance(make, Algorithm) and sweep is not None:
+        raise InputError("sweep= needs a function from one setting to an Algorithm, not an Algorithm")
+    settings: Any = ()
+    if sweep is not None:
+        dtype = schedule.starts(problem).dtype
+        settings = jax.tree.map(lambda x: jnp.asarray(x, dtype), sweep, is_leaf=lambda x: isinstance(x, list))
+        make = _algorithm(make, jax.tree.map(lambda x: x[0], settings))
+    schedule.check(problem, make)  # type: ignore[arg-type]
+    return make, settings  # type: ignore[return-value]
 
 
 def _finite(tree: Any) -> Any:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from fastfedpg.errors import InputError
 from fastfedpg.problems import TabularProblem, exact
@@ -30,9 +31,9 @@ def overview(
         grid = figure.add_gridspec(1, 1 + wide, width_ratios=[2.3, *[1.0] * wide])
         _curves(figure.add_subplot(grid[0]), results, problem)
         axes = [figure.add_subplot(grid[1 + k]) for k in range(wide)]
-        shown = {name: _probabilities(r.theta[_median(r)], problem) for name, r in results.items()} if maps else {}
-        for axis, (name, pi) in zip(axes, shown.items(), strict=True):
-            image = policy_map(axis, problem, pi, threshold)
+        shown = {name: r.theta[_median(r)] for name, r in results.items()} if maps else {}
+        for axis, (name, theta) in zip(axes, shown.items(), strict=True):
+            image = policy_map(axis, problem, theta, threshold)
             axis.set_title(name)
         if maps:
             axes[wide // 2].set_xlabel(LEGEND)
@@ -61,12 +62,13 @@ def _curves(axis: Any, results: Mapping[str, Result], problem: TabularProblem) -
     axis.grid(alpha=0.25)
 
 
-def policy_map(axis: Any, problem: TabularProblem, pi: np.ndarray, threshold: float = 0.1) -> Any:
+def policy_map(axis: Any, problem: TabularProblem, theta: np.ndarray, threshold: float = 0.1) -> Any:
     """One policy on its grid: arrows as long as an action is probable, over where the agents then spend their time."""
     grid = problem.grid
     if grid is None:
         raise InputError(f"problem '{problem.name}' has no grid to draw on")
-    where = exact_occupancy(problem, pi).reshape(grid.rows, grid.columns)
+    pi = softmax(np.asarray(theta, float).reshape(problem.S, problem.A), axis=1)
+    where = exact.occupancy(problem, theta).mean(axis=0).reshape(grid.rows, grid.columns)
     image = axis.imshow(where, cmap="Greys", vmin=0, vmax=1, alpha=0.6)
     for s in range(problem.S):
         row, column = divmod(s, grid.columns)
@@ -86,17 +88,6 @@ def policy_map(axis: Any, problem: TabularProblem, pi: np.ndarray, threshold: fl
     axis.set_xticks([])
     axis.set_yticks([])
     return image
-
-
-def exact_occupancy(problem: TabularProblem, pi: np.ndarray) -> np.ndarray:
-    """The average over agents of the discounted state occupancy of a policy (S, A)."""
-    return exact.occupancy(problem, np.log(np.maximum(pi, 1e-300))).mean(axis=0)
-
-
-def _probabilities(theta: np.ndarray, problem: TabularProblem) -> np.ndarray:
-    logits = np.asarray(theta, float).reshape(problem.S, problem.A)
-    e = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
 def _median(result: Result) -> int:

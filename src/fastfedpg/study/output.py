@@ -5,6 +5,7 @@ import json
 import math
 import os
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,7 @@ def write_summary(out: Path, summary: dict[str, Any]) -> None:
 
 def versions() -> str:
     """What made this run."""
-    from fastfedpg import __version__
-
-    return f"fastfedpg {__version__}, jax {jax.__version__}, numpy {np.__version__}"
+    return f"fastfedpg {version('fastfedpg')}, jax {jax.__version__}, numpy {np.__version__}"
 
 
 def _cell(x: Any) -> str:

@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
 from fastfedpg.problems import TabularProblem, exact
 from fastfedpg.problems.tabular import read_npz
-from fastfedpg.runtime import Diverged, MessageSizes, Record, Result
+from fastfedpg.runtime import Diverged, MessageSizes, Record, Result, Schedule
 from fastfedpg.study import output
 from fastfedpg.study.progress import Report, silent
 from fastfedpg.study.statistics import bootstrap
@@ -30,10 +30,6 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C; what was recorded until then was kept."""
 
 
-class RunDiverged(ArithmeticError):
-    """The run stopped being finite; its metrics until then were kept."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """A configuration that has passed every check, with all that it names built."""
@@ -42,6 +38,7 @@ class Plan:
     tabular: TabularProblem
     problem: Problem
     algorithm: Algorithm
+    schedule: Schedule
     sizes: MessageSizes
     theta0: np.ndarray | None  # as in the file; None is the uniform policy
     notes: tuple[str, ...]
@@ -78,10 +75,13 @@ def plan(config: Config) -> Plan:
         start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
         problem = problem._replace(theta0=start.reshape(config.seeds, -1))
     algorithm = factory(**config.taken_by(factory))
-    runtime.check_arguments(problem, config.rounds, config.metrics_every, config.participants)
+    schedule = Schedule(
+        config.rounds, config.seeds, config.metrics_every, config.participants, first_seed=config.first_seed
+    )
     with jax.enable_x64(True):
+        schedule.check(problem, algorithm)
         sizes = runtime.message_sizes(problem, algorithm, np.zeros(tabular.S * tabular.A))
-    return Plan(config, tabular, problem, algorithm, sizes, theta0, tuple(_without_effect(config)))
+    return Plan(config, tabular, problem, algorithm, schedule, sizes, theta0, tuple(_without_effect(config)))
 
 
 def run(config: Config, out: Path | str | None = None, overwrite: bool = False, report: Report = silent) -> Result:
@@ -99,31 +99,25 @@ def execute(planned: Plan, out: Path | None = None, report: Report = silent) -> 
     config, records, state, began = planned.config, [], "finished", time.monotonic()
     start = runtime.simulate_records if config.runtime == "simulate" else runtime.loop_records
     stopped: BaseException | None = None
-    running = start(
-        planned.problem,
-        planned.algorithm,
-        config.rounds,
-        config.seeds,
-        config.metrics_every,
-        config.participants,
-        first_seed=config.first_seed,
-        tick=report,
-    )
     try:
         with jax.enable_x64(True):
-            for record in running:
+            for record in start(planned.problem, planned.algorithm, planned.schedule, report):
                 records.append(record)
                 report(record.round, record)
     except KeyboardInterrupt:
         state, stopped = "interrupted", Interrupted(f"interrupted after round {_last(records)} of {config.rounds}")
-    except Diverged as error:
-        state, stopped = "diverged", RunDiverged(f"{error}. {_advice(planned)}")
+    except Diverged as e:
+        state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}")
+    except Exception as error:
+        state, stopped = "failed", error
     with _uninterrupted():
         result = runtime.collect(records, planned.sizes) if records else None
         if out is not None:
             if result is not None:
                 output.write_result(out, result, (planned.tabular.S, planned.tabular.A), config.first_seed)
             output.write_summary(out, summary(planned, result, state, str(stopped or ""), time.monotonic() - began))
+    if isinstance(stopped, Diverged):
+        stopped.result = result
     if stopped is not None:
         raise stopped
     assert result is not None
@@ -187,13 +181,13 @@ def _read_theta0(config: Config, tabular: TabularProblem) -> np.ndarray:
 def _without_effect(config: Config) -> Iterator[str]:
     """Settings that were changed but that the chosen algorithm or oracle does not have."""
     defaults = Config()
-    used = {*config.taken_by(ALGORITHMS[config.algorithm]), *config.taken_by(ORACLES[config.oracle].make)}
-    for f in fields(config):
-        of_algorithm = f.name in ("eta", "H", "alpha_g", "reuse", "B0", "option")
-        unused = (of_algorithm or f.name in ("B", "K", "baseline")) and f.name not in used
-        if unused and getattr(config, f.name) != getattr(defaults, f.name):
-            who = f"algorithm {config.algorithm}" if of_algorithm else f"oracle {config.oracle}"
-            yield f"{f.name} = {getattr(config, f.name)} has no effect: {who} does not use it"
+    makers = {name: kind.make for name, kind in ORACLES.items()}
+    used = {*config.taken_by(ALGORITHMS[config.algorithm]), *config.taken_by(makers[config.oracle])}
+    for what, name, table in (("algorithm", config.algorithm, ALGORITHMS), ("oracle", config.oracle, makers)):
+        known = {setting for factory in table.values() for setting in config.taken_by(factory)}
+        for setting in sorted(known - used):
+            if getattr(config, setting) != getattr(defaults, setting):
+                yield f"{setting} = {getattr(config, setting)} has no effect: {what} {name} does not use it"
     if config.B0 is not None and "B" not in used and "B0" in used:
         yield f"B0 = {config.B0} has no effect: oracle {config.oracle} plays no trajectories"
 
