@@ -1,6 +1,8 @@
 """What the runtimes record, count and refuse."""
 
 import signal
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import InputError, Oracle, fast_fedpg, fedavg_pg, loop, scaffold_pg, simulate, with_oracle
+from fastfedpg import InputError, Oracle, fast_fedpg, fedavg_pg, loop, simulate, with_oracle
 from fastfedpg.core import key_for, local_steps
 from fastfedpg.problems import exact
 from fastfedpg.runtime import Diverged, Schedule, loop_records, simulate_records
@@ -163,16 +165,28 @@ def test_exchanges_need_names_of_their_own(run):
     ("call", "message"),
     [
         (lambda: simulate(EXACT, fedavg_pg(0.1, 1), 1, sweep=[0.1]), "needs a function from one setting"),
-        (lambda: simulate(EXACT, lambda eta: fedavg_pg(eta, 1), 1), "a function of one needs sweep="),
-        (lambda: simulate(P, fedavg_pg(0.1, 1), 1), "as from with_oracle, not a TabularProblem"),
         (lambda: simulate(EXACT, fedavg_pg(0.1, 0), 1), "H = 0; there must be at least 1 local step"),
         (lambda: simulate(with_oracle(P, "reinforce", B=2, K=2), fast_fedpg(0.1, 1, B0=0), 1), "needs at least 1"),
-        (lambda: scaffold_pg(0.1, 1, option="III"), "option = 'III'"),
     ],
 )
 def test_python_says_what_the_command_line_would(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_values_of_a_wrong_kind_are_refused_in_words():
+    """Outside the test-suite no checker of annotations stands before these: asked in a fresh interpreter."""
+    calls = {
+        "ff.simulate(ff.problems.compromise(), ff.fedavg_pg(0.1, 1), 1)": "as from with_oracle, not a TabularProblem",
+        "ff.simulate(bound, lambda eta: ff.fedavg_pg(eta, 1), 1)": "a function of one needs sweep=",
+        "ff.loop(bound, ff.fedavg_pg, 1)": "an Algorithm is needed, not a function",
+        "ff.scaffold_pg(0.1, 1, option='III')": "option = 'III'; it must be 'I' or 'II'",
+    }
+    program = "import fastfedpg as ff\nbound = ff.with_oracle(ff.problems.compromise(), 'exact')\n"
+    program += "".join(f"try:\n    {call}\nexcept ValueError as error:\n    print(error)\n" for call in calls)
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    for line, expected in zip(said.stdout.splitlines(), calls.values(), strict=True):
+        assert expected in line
 
 
 @BOTH
@@ -200,7 +214,9 @@ def test_every_local_step_and_trajectory_has_a_key_of_its_own_and_own_is_threade
     assert (int(count), int(info.steps)) == (8, 8)
     assert len({tuple(k) for k in np.asarray(seen)}) == 8
     batch, _ = (
-        with_oracle(P, "reinforce", B=64, K=6).oracle(P.cost[0]).sample(jnp.zeros(6), (), jax.random.key(0), None)
+        with_oracle(P, "reinforce", B=64, K=6)
+        .oracle(jnp.asarray(P.cost[0]))
+        .sample(jnp.zeros(6), (), jax.random.key(0), None)
     )
     assert len({tuple(row) for row in np.asarray(batch.states * 2 + batch.actions)}) > 50
 

@@ -103,7 +103,7 @@ def optimal(P: Kernel, cost: Table, gamma: Number, tau: float = 0.0) -> Optimum:
         J = values(P, cost, gamma, log_pi, tau)
         Q = cost + gamma * P @ J
         if tau > 0:
-            return jnp.maximum(jax.nn.log_softmax(-Q / tau, axis=1), NEVER), J
+            return jax.nn.log_softmax(jnp.maximum((Q.min(axis=1, keepdims=True) - Q) / tau, NEVER), axis=1), J
         now = jnp.argmax(log_pi, axis=1)
         better = Q.min(axis=1) < jnp.take_along_axis(Q, now[:, None], axis=1)[:, 0] - slack(J)
         best = jnp.where(better, jnp.argmin(Q, axis=1), now)
