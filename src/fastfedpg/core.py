@@ -1,4 +1,4 @@
-"""The types that everything else is built from, and the five functions every algorithm uses.
+"""The types that everything else is built from, and the few functions that algorithms use.
 
 A federated algorithm is a value: a NamedTuple of pure functions, closed over its hyper-parameters. A communication
 round is a tuple of exchanges; in each, every agent answers one question and the server sees only the combined answer.

@@ -1,5 +1,6 @@
 """What an agent can ask of a finite MDP, by name. Each oracle has its own name and is never passed off as another."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,13 @@ class Kind(NamedTuple):
 
     prepare: Callable[..., Any]
     make: Callable[..., Oracle]
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """The names of its own settings, and whether each must be given."""
+        given = ("model", "cost", "gamma", "tau")
+        parameters = inspect.signature(self.make).parameters
+        return {name: p.default is p.empty for name, p in parameters.items() if name not in given}
 
 
 ORACLES: dict[str, Kind] = {

@@ -1,6 +1,5 @@
 """From a finite problem and an oracle's name to what the runtimes take."""
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0
         raise unknown("oracle", oracle, ORACLES)
     if not (np.isfinite(tau) and tau >= 0):
         raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0")
-    prepare, make = ORACLES[oracle]
+    prepare, make = ORACLES[oracle].prepare, ORACLES[oracle].make
     settings = _checked(oracle, settings)
 
     def build(model: Any, cost: Any) -> Oracle:
@@ -46,11 +45,7 @@ def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0
 
 
 def _checked(oracle: str, settings: dict[str, Any]) -> dict[str, Any]:
-    takes = {
-        name: p.default is p.empty
-        for name, p in inspect.signature(ORACLES[oracle].make).parameters.items()
-        if name in ("B", "K", "baseline")
-    }
+    takes = ORACLES[oracle].settings
     for name in settings:
         if name not in takes:
             raise InputError(f"oracle '{oracle}' has no setting {name}; it takes {', '.join(takes) or 'none'}")

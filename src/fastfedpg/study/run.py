@@ -67,8 +67,8 @@ def plan(config: Config) -> Plan:
     if config.oracle not in ORACLES:
         raise unknown("oracle", config.oracle, ORACLES)
     tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
-    factory, kind = ALGORITHMS[config.algorithm], ORACLES[config.oracle].make
-    settings = {k: v for k, v in config.taken_by(kind).items() if k in ("B", "K", "baseline")}
+    factory = ALGORITHMS[config.algorithm]
+    settings = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
     problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
     theta0 = None if config.theta0 is None else _read_theta0(config, tabular)
     if theta0 is not None:
@@ -127,9 +127,8 @@ def execute(planned: Plan, out: Path | None = None, report: Report = silent) -> 
 def summary(planned: Plan, result: Result | None, state: str, message: str, seconds: float) -> dict[str, Any]:
     """What a person or a program wants to know first about a run."""
     config, tabular = planned.config, planned.tabular
-    shared = tabular.shared
     known: dict[str, Any]
-    if shared:
+    if tabular.shared:
         known = {"J_star": tabular.scale * exact.optimum(tabular, config.tau).J}
     else:
         own = [best.J for best in exact.own_optima(tabular, config.tau)]
