@@ -28,9 +28,9 @@ def test_readme_examples_run(capsys):
     assert len(first.strip().splitlines()) <= 12
     exec(compile(first, "README.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
-    gaps = [float(line.split(" gap ")[1].split()[0]) for line in lines[:2]]
+    gaps = [float(line.split(" gap ")[1].split()[0]) for line in lines[1:3]]
     assert gaps[0] < 0.3 * gaps[1]
-    assert len(lines[2].split("[")[1].split()) == 3
+    assert len(lines[3].split("[")[1].split()) == 3
     names = {}
     exec(compile(second, "README.md", "exec"), names)
     assert "fedprox_pg" in names

@@ -1,5 +1,7 @@
 """The command line: `fastfedpg run`, `fastfedpg list`."""
 
+import inspect
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,11 +46,10 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
         tyro.conf.OmitArgPrefixes[Run], prog="fastfedpg run", args=arguments, default=Run(base), console_outputs=True
     )
     config = parsed.settings
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    out = parsed.out or Path("runs") / f"{Path(config.problem).stem}-{config.algorithm}-{stamp}"
+    out = parsed.out or _new_name(Path("runs") / f"{Path(config.problem).stem}-{config.algorithm}")
     output.check_folder(out, parsed.overwrite)
     planned = plan(config)
-    output.open_folder(out, config, planned.tabular, planned.theta0, output.versions())
+    output.open_folder(out, config, planned.tabular, planned.theta0, parsed.overwrite)
     for note in planned.notes:
         errors.print(f"note: {note}", soft_wrap=True, highlight=False)
     try:
@@ -91,6 +92,10 @@ def list_everything(arguments: list[str], console: Console, errors: Console) -> 
             console.print(
                 f"  {name:<{width}}  {' '.join(first.split())}", highlight=False, markup=False, soft_wrap=True
             )
+            if title == "problems":
+                given = [f"{k}={p.default}" for k, p in inspect.signature(function).parameters.items() if k != "agents"]
+                words = f"  {'':<{width}}  --problem-args {' '.join(given)}"
+                console.print(words, highlight=False, markup=False, soft_wrap=True, style="dim")
     return 0
 
 
@@ -128,6 +133,11 @@ def _help() -> str:
     )
 
 
+def _new_name(stem: Path) -> Path:
+    """A folder that no other run has: the time, and the process."""
+    return stem.with_name(f"{stem.name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+
+
 def _value_of(flag: str, arguments: list[str]) -> str | None:
     for k, word in enumerate(arguments):
         if word == flag and k + 1 < len(arguments):
@@ -151,10 +161,13 @@ def _results(config: Config, result: Result) -> Table:
         "bytes sent per agent": "bytes_up",
         "synchronisations": "syncs",
     }
+    if (result.final("gap") != result.final("gap")).any():
+        rows = {"J, the mean cost (no gap: kernels or starts differ)": "J", **rows}
+        del rows["gap to the best common policy"]
     for label, name in rows.items():
         mean, low, high = bootstrap(result.final(name))
         counted = name in ("env_steps", "bytes_up", "syncs")
-        show = (lambda x: f"{x:,.0f}") if counted else (lambda x: "not defined" if x != x else f"{x:.4g}")
+        show = (lambda x: f"{x:,.0f}") if counted else (lambda x: f"{x:.4g}")
         table.add_row(
             label, show(mean), "" if counted or low != low else f"[{low:.4g}, {high:.4g}]".replace("[", r"\[")
         )

@@ -111,6 +111,11 @@ class Config:
         names = inspect.signature(factory).parameters
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name in names}
 
+    def lacked_by(self, factory: Callable[..., Any]) -> list[str]:
+        """Parameters without a default that are no settings."""
+        parameters = inspect.signature(factory).parameters.values()
+        return [p.name for p in parameters if p.default is p.empty and not hasattr(self, p.name)]
+
     def to_toml(self) -> str:
         """The settings as TOML; what is not set is left out."""
         return tomli_w.dumps({k: v for k, v in asdict(self).items() if v is not None and v != {}})
@@ -121,6 +126,8 @@ def from_toml(path: Path | str) -> Config:
     path = Path(path)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except IsADirectoryError:
+        raise InputError(f"{path}: a folder; give the file, {path / 'config.toml'}") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

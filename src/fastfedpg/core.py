@@ -156,8 +156,8 @@ class Problem(NamedTuple):
 def key_for(seed: Scalar, round: Scalar, name: str, agent: Scalar | None = None) -> RngKey:
     """The random key of one agent (or, without one, of the server) in one exchange of one round.
 
-    Keys are counted, never threaded through a loop: the same run in a loop, under vmap, in eight processes or after a
-    resume draws the same numbers.
+    Keys are counted, never threaded through a loop: the same run in a loop, under vmap, in eight processes, or a
+    round that is computed again, draws the same numbers.
     """
     key = jax.random.key(seed, impl="threefry2x32")
     label = zlib.crc32((name if agent is not None else name + "@server").encode())

@@ -91,8 +91,8 @@ def rewards(reward: np.ndarray, stated: tuple[float, float]) -> None:
     outside = (reward < lo) | (reward > hi)
     if outside.any():
         i = first(outside)[0]
-        low, high = reward.min(), reward.max()
+        low, high = float(reward.min()), float(reward.max())
         raise InputError(
             f"rewards of agent {i} lie in [{reward[i].min():g}, {reward[i].max():g}], outside [{lo:g}, {hi:g}]; "
-            f"state their range, --reward-range {low:g} {high:g} (reward_range=({low:g}, {high:g}) in Python)"
+            f"state the range of all rewards, --reward-range {low!r} {high!r} (in Python reward_range=…)"
         )

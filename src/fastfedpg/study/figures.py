@@ -79,7 +79,12 @@ def policy_map(axis: Any, problem: TabularProblem, theta: np.ndarray, threshold:
             if (down, right) == (0, 0):
                 axis.plot(column, row, "o", color=COLOURS[0], markersize=6 * p)
             else:
-                tip = {"width": 0.05, "head_width": 0.2, "head_length": 0.16, "length_includes_head": True}
+                tip = {
+                    "width": 0.05,
+                    "head_width": min(0.2, 0.4 * p),
+                    "head_length": min(0.16, 0.25 * p),
+                    "length_includes_head": True,
+                }
                 axis.arrow(column, row, 0.45 * p * right, 0.45 * p * down, color=COLOURS[0], linewidth=0, **tip)
     for s, text in grid.marks.items():
         row, column = divmod(s, grid.columns)

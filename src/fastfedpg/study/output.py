@@ -35,12 +35,18 @@ def check_folder(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out}: no permission to write in {parent}")
 
 
-def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None, versions: str) -> None:
-    """Make the folder, clear an earlier run's files from it, and write down how to repeat the run."""
+def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None, overwrite: bool) -> None:
+    """Make the folder, clear an earlier run's files from it, and write down how to repeat the run.
+
+    config.toml is created anew and not merely opened: of two runs that want the same folder only one begins.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
+        for name in FILES if overwrite else ():
             (out / name).unlink(missing_ok=True)
+        (out / "config.toml").touch(exist_ok=False)
+    except FileExistsError:
+        raise InputError(f"{out}: another run has begun in this folder; choose another --out") from None
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}") from None
     if config.problem not in PROBLEMS:
@@ -49,7 +55,7 @@ def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.n
     if theta0 is not None:
         np.savez(out / "theta0.npz", theta=theta0)
         config = replace(config, theta0="theta0.npz")
-    head = f"# {versions}\n# Repeat with: fastfedpg run --config config.toml --out ANOTHER_FOLDER\n"
+    head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
     (out / "config.toml").write_text(head + config.to_toml(), encoding="utf-8")
 
 

@@ -26,15 +26,16 @@ def silent(done: int, record: Record | None = None) -> None:
 def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
     """A progress report for one run."""
     base: tuple[int, float] | None = None  # the first round is left out of the rate: it waits for the compiler
-    value = "compiling"
+    value: tuple[str, int | None] = ("compiling", None)
 
-    def describe(record: Record | None) -> str:
+    def describe(done: int, record: Record | None) -> str:
         nonlocal value
         if record is not None:
             gap = record.evaluation.gap
             name, x = ("J", record.evaluation.J) if np.isnan(gap).any() else ("gap", gap)
-            value = f"{name} {np.mean(x):.4g}"
-        return value
+            value = f"{name} {np.mean(x):.4g}", record.round
+        text, of = value
+        return text if of in (None, done) else f"{text} after round {of}"
 
     def rate(done: int) -> str:
         nonlocal base
@@ -52,10 +53,10 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
-            task = bar.add_task(title, total=rounds, note=value)
+            task = bar.add_task(title, total=rounds, note=value[0])
 
             def draw(done: int, record: Record | None = None) -> None:
-                bar.update(task, completed=done, note=f"{rate(done)}  {describe(record)}")
+                bar.update(task, completed=done, note=f"{rate(done)}  {describe(done, record)}")
 
             yield draw
         return
@@ -63,7 +64,7 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
 
     def line(done: int, record: Record | None = None) -> None:
         nonlocal last
-        speed, text = rate(done), describe(record)
+        speed, text = rate(done), describe(done, record)
         finished = done == rounds and record is not None
         if finished or time.monotonic() - last >= LINE_SECONDS:
             last = time.monotonic()

@@ -68,6 +68,12 @@ def plan(config: Config) -> Plan:
         raise unknown("oracle", config.oracle, ORACLES)
     tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
     factory = ALGORITHMS[config.algorithm]
+    lacking = config.lacked_by(factory)
+    if lacking:
+        raise InputError(
+            f"algorithm '{config.algorithm}' needs {', '.join(lacking)}, which is no setting: "
+            "give the parameter a default, or add a field of that name to Config"
+        )
     settings = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
     problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
     theta0 = None if config.theta0 is None else _read_theta0(config, tabular)
@@ -90,7 +96,7 @@ def run(config: Config, out: Path | str | None = None, overwrite: bool = False, 
         output.check_folder(Path(out), overwrite)
     planned = plan(config)
     if out is not None:
-        output.open_folder(Path(out), config, planned.tabular, planned.theta0, output.versions())
+        output.open_folder(Path(out), config, planned.tabular, planned.theta0, overwrite)
     return execute(planned, None if out is None else Path(out), report)
 
 
