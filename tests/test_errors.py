@@ -1,13 +1,22 @@
 """Every mistake that `fastfedpg run` can be given: exit code 2, a message that helps, and nothing left behind."""
 
 import csv
+import errno
+import io
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fastfedpg import cli
+from fastfedpg import Config, InputError, cli
+from fastfedpg.problems import compromise
 from fastfedpg.study import output
 
 N, S, A = 2, 2, 2
@@ -97,7 +106,7 @@ ARRAYS = {
     "negative rho": ({"rho": np.array([-0.5, 1.5])}, ("rho[0] is -0.5", "can't be negative")),
     "rewards": (
         {"reward": but(but(REWARD, (1, 0, 0), -2), (1, 1, 1), 5)},
-        ("rewards of agent 1 lie in [-2, 5], outside [0, 1]", "--reward-range -2 5"),
+        ("rewards of agent 1 lie in [-2, 5], outside [0, 1]", "--reward-range -2.0 5.0 "),
     ),
     "gamma = 1": ({"gamma": 1.0}, ("gamma is 1.0", "in [0, 1)")),
     "gamma > 1": ({"gamma": 1.5}, ("gamma is 1.5", "in [0, 1)")),
@@ -182,7 +191,7 @@ def test_a_file_that_is_no_npz(kind, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--reward-range 0 2", ("rewards of agent 0 lie in [-2, 5], outside [0, 2]", "--reward-range -2 5")),
+        ("--reward-range 0 2", ("rewards of agent 0 lie in [-2, 5], outside [0, 2]", "--reward-range -2.0 5.0 ")),
         ("--reward-range 5 -2", ("reward_range is [5.0, -2.0]", "two numbers LO < HI")),
         ("--reward-range 1 1", ("reward_range is [1.0, 1.0]", "two numbers LO < HI")),
         ("--reward-range nan 1", ("reward_range[0] is nan",)),
@@ -338,7 +347,7 @@ THETA0 = {
     "name": ({"params": np.zeros((1, 3))}, ("lacks theta and has the unknown params", "exactly theta")),
     "NaN": ({"theta": np.array([[0, np.nan, 0]])}, ("theta must hold finite",)),
     "infinite": ({"theta": np.array([[0, np.inf, 0]])}, ("theta must hold finite",)),
-    "words": ({"theta": np.array([["a", "b", "c"]])}, ("theta must hold finite floating-point numbers",)),
+    "words": ({"theta": np.array([["a", "b", "c"]])}, ("theta has type <U1", "real numbers")),
     "pickle": ({"theta": np.array([[None, 1, 2]], dtype=object)}, ("theta holds Python objects", "pickle")),
 }
 
@@ -481,3 +490,98 @@ def test_ctrl_c_before_anything_was_done(capsys, monkeypatch):
     assert run(*SMALL, "--out", "out") == 130
     assert "interrupted before anything was done" in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--H 99999999999999999999", ("H = 99999999999999999999; it must be below 2^31",)),
+        ("--tau 1e308", ("tau = 1e+308", "at most 1e6")),
+        ("--problem random --problem-args S=10000000", ("problem 'random' can't be made with S=10000000",)),
+        ("--theta0 " + 300 * "x" + ".npz", ("file name too long",)),
+        ("--problem " + 300 * "x" + ".npz", ("file name too long",)),
+        ("--config .", (".: a folder; give the file, config.toml",)),
+    ],
+)
+def test_sizes_and_names_beyond_reason(words, says, capsys):
+    problem = () if "--problem " in words else ("--problem", "compromise")
+    refuse(capsys, *problem, "--out", "out", *words.split(), says=says)
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "[" * 2000, "9" * 5000])
+def test_toml_beyond_pythons_limits(value, capsys):
+    Path("bad.toml").write_text(f"eta = {value}\n")
+    refuse(capsys, "--config", "bad.toml", "--out", "out", says=("bad.toml: ",))
+
+
+def test_the_advised_reward_range_is_accepted(capsys):
+    """Pasted back as it stands, for rewards that no short decimal reaches, and for rewards that are all alike."""
+    for out, rewards in (("a", np.array([[[0.1234567891, 7.987654321]]])), ("b", np.full((1, 1, 2), 3.0))):
+        np.savez("mdp.npz", P=np.ones((1, 2, 1)), reward=rewards, rho=np.ones(1), gamma=0.5)
+        assert run("--problem", "mdp.npz", "--out", out) == 2
+        advised = re.search(r"--reward-range (\S+) (\S+)", capsys.readouterr().err).groups()
+        assert run("--problem", "mdp.npz", "--rounds", 1, "--out", out, "--reward-range", *advised) == 0
+        capsys.readouterr()
+
+
+def test_overwrite_touches_nothing_where_it_cannot_go_on(capsys):
+    Path("out/metrics.csv").mkdir(parents=True)
+    Path("out/config.toml").write_text("kept")
+    words = ("--problem", "compromise", "--out", "out", "--overwrite")
+    refuse(capsys, *words, says=("metrics.csv: a folder where a file of the run belongs",))
+
+
+def test_of_two_runs_that_want_one_folder_only_one_begins(tmp_path):
+    """Both pass the first look, since the folder is empty; creating config.toml decides."""
+    config, problem = Config(problem="compromise"), compromise()
+    output.open_folder(tmp_path / "out", config, problem, None, overwrite=False)
+    with pytest.raises(InputError, match="another run has begun"):
+        output.open_folder(tmp_path / "out", config, problem, None, overwrite=False)
+
+
+def test_theta0_beyond_any_policy(capsys):
+    np.savez("start.npz", theta=np.array([[1e308, -1e308, 0.0]]))
+    refuse(
+        capsys, "--problem", "compromise", "--theta0", "start.npz", "--out", "out", says=("none larger than 1e+100",)
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
+    command = [Path(sys.executable).parent / "fastfedpg", "run", "--problem", "compromise", "--rounds", "5000000"]
+    command += ["--metrics-every", "500", "--out", "out"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "what was done so far is in out" in said
+    assert len(Path("out/metrics.csv").read_text().splitlines()) > 2
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run():
+    script = Path(sys.executable).parent / "fastfedpg"
+    words = "run --problem compromise --rounds 60000 --metrics-every 500 --out out 2>&1 | head -1"
+    subprocess.run(f"{script} {words}", shell=True, check=False, capture_output=True, timeout=120)
+    for _ in range(100):
+        if Path("out/summary.json").exists():
+            break
+        time.sleep(0.2)
+    assert json.loads(Path("out/summary.json").read_text())["state"] == "finished"
+
+
+def test_a_full_disk_is_one_message_and_the_small_files_come_first(capsys, monkeypatch):
+    """The disk fills up inside metrics.csv: theta and the agents' returns are there already, and the exit code is 1."""
+
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    real = Path.open
+    monkeypatch.setattr(Path, "open", lambda p, *a, **k: Full() if p.name == "metrics.csv" else real(p, *a, **k))
+    assert run("--problem", "compromise", "--rounds", 1, "--out", "out") == 1
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert "What was kept is in out" in said
+    assert "Traceback" not in said
+    assert Path("out/final.npz").exists()

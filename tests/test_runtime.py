@@ -127,7 +127,7 @@ def test_a_server_that_diverges_is_told_from_an_agent(records):
     algorithm = fedavg_pg(0.1, 1)
     (e,) = algorithm.exchanges
     broken = e._replace(server=lambda state, up, share, key: (up / 0.0, up / 0.0))
-    with pytest.raises(Diverged, match="theta became non-finite") as caught:
+    with pytest.raises(Diverged, match="became non-finite at the server") as caught:
         list(records(EXACT, algorithm._replace(exchanges=(broken,)), Schedule(2)))
     assert (caught.value.round, caught.value.agent) == (1, None)
 

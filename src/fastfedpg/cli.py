@@ -1,7 +1,9 @@
 """The command line: `fastfedpg run`, `fastfedpg list`."""
 
 import inspect
+import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import jax
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -56,15 +59,11 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
         with progress(errors, f"{config.algorithm} on {planned.tabular.name}", config.rounds) as report:
             result = execute(planned, out, report)
     except Diverged as error:
-        errors.print(
-            f"fastfedpg: {error} Metrics until then are in {out}", soft_wrap=True, highlight=False, markup=False
-        )
-        return 1
+        return _say(errors, f"{error} Metrics until then are in {out}", 1)
     except Interrupted as error:
-        errors.print(
-            f"fastfedpg: {error}; what was done so far is in {out}", soft_wrap=True, highlight=False, markup=False
-        )
-        return 130
+        return _say(errors, f"{error}; what was done so far is in {out}", 130)
+    except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
+        return _say(errors, f"failed: {error}. What was kept is in {out}", 1)
     console.print(_results(config, result))
     console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0
@@ -105,7 +104,7 @@ COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {"run": run,
 def main(arguments: list[str] | None = None) -> int:
     """The entry point; returns the exit code: 0 done, 1 diverged, 2 wrong input, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    console, errors = Console(), Console(stderr=True)
+    console, errors = _Console(), _Console(stderr=True)
     try:
         if not arguments or arguments[0] in ("-h", "--help"):
             console.print(_help(), highlight=False, markup=False, soft_wrap=True)
@@ -117,11 +116,14 @@ def main(arguments: list[str] | None = None) -> int:
             raise unknown("command", arguments[0], COMMANDS)
         return COMMANDS[arguments[0]](arguments[1:], console, errors)
     except InputError as error:
-        errors.print(f"fastfedpg: {error}", soft_wrap=True, highlight=False, markup=False)
-        return 2
+        return _say(errors, str(error), 2)
     except KeyboardInterrupt:
-        errors.print("fastfedpg: interrupted before anything was done")
-        return 130
+        return _say(errors, "interrupted before anything was done", 130)
+
+
+def _say(errors: Console, message: str, code: int) -> int:
+    errors.print(f"fastfedpg: {message}", soft_wrap=True, highlight=False, markup=False)
+    return code
 
 
 def _help() -> str:
@@ -139,12 +141,13 @@ def _new_name(stem: Path) -> Path:
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
+    value = None
     for k, word in enumerate(arguments):
         if word == flag and k + 1 < len(arguments):
-            return arguments[k + 1]
+            value = arguments[k + 1]
         if word.startswith(flag + "="):
-            return word.split("=", 1)[1]
-    return None
+            value = word.split("=", 1)[1]
+    return value
 
 
 def _results(config: Config, result: Result) -> Table:
@@ -174,6 +177,28 @@ def _results(config: Config, result: Result) -> Table:
     return table
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """A reader that has gone away is no reason to stop: go on without a word."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if self.stderr else sys.stdout).fileno())
+
+
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def entry() -> None:
-    """The console script."""
-    sys.exit(main())
+    """The console script. A request to end, from a batch system or a closed terminal, is treated like Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    code = main()
+    if code == 130:  # a second Ctrl-C must not reach the interpreter while it takes JAX apart
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -93,12 +94,14 @@ class Config:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} = {value}; it must be at least 1")
+            if value is not None and value >= 2**31:
+                raise InputError(f"{name} = {value}; it must be below 2^31")
         if not (math.isfinite(self.eta) and self.eta > 0):
             raise InputError(f"eta = {self.eta:g}; a step size must be positive and finite")
         if not 0 < self.alpha_g <= 1:
             raise InputError(f"alpha_g = {self.alpha_g:g}; it must lie in (0, 1]")
-        if not (math.isfinite(self.tau) and self.tau >= 0):
-            raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0")
+        if not 0 <= self.tau <= 1e6:
+            raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0, and at most 1e6")
         if not 0 <= self.first_seed < 2**31 - self.seeds:
             raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
         for name in ("option", "baseline", "runtime"):
@@ -125,12 +128,12 @@ def from_toml(path: Path | str) -> Config:
     """A configuration from a TOML file; paths in it are relative to the file's own folder."""
     path = Path(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except IsADirectoryError:
         raise InputError(f"{path}: a folder; give the file, {path / 'config.toml'}") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond Python's limits
         raise InputError(f"{path}: not a TOML file ({error})") from None
     return from_mapping(table, str(path), path.parent)
 
@@ -159,7 +162,7 @@ def _fit(what: str, kind: Any, value: Any) -> Any:
     options = [k for k in get_args(kind) if k is not type(None)] if type(None) in get_args(kind) else [kind]
     kind = options[0]
     origin = get_origin(kind) or kind
-    if origin is float and type(value) in (int, float):
+    if origin is float and (type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)):
         return float(value)
     if origin is tuple and isinstance(value, list | tuple) and len(value) == 2:
         return tuple(_fit(what, float, v) for v in value)

@@ -44,7 +44,13 @@ def make(
         if key not in signature:
             raise unknown(f"argument of problem '{name}'", key, [k for k in signature if k != "agents"])
         arguments[key] = _as(f"argument {key} of problem '{name}'", signature[key].annotation, value)
-    return PROBLEMS[name](**arguments)
+    try:
+        return PROBLEMS[name](**arguments)
+    except (MemoryError, OverflowError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        given = " ".join(f"{k}={v}" for k, v in arguments.items())
+        raise InputError(f"problem '{name}' can't be made with {given}: {error or 'too little memory'}") from None
 
 
 def _exists(name: str) -> bool:

@@ -10,6 +10,9 @@ SUM_TOLERANCE = 1e-6
 """Rows off by no more than this (float32 rounding over many states) are put right; anything larger is a mistake."""
 
 
+WIDEST_RANGE = 1e100
+
+
 def array(name: str, value: Any) -> np.ndarray:
     """The value as a fresh float64 array of finite numbers."""
     try:
@@ -41,8 +44,8 @@ def gamma(value: Any) -> float:
 def reward_range(value: Any) -> tuple[float, float]:
     """The (lo, hi) that rewards are stated to lie in."""
     result = array("reward_range", value)
-    if result.shape != (2,) or not result[0] < result[1]:
-        raise InputError(f"reward_range is {result.tolist()}; it must be two numbers LO < HI")
+    if result.shape != (2,) or not 0 < result[1] - result[0] < WIDEST_RANGE:
+        raise InputError(f"reward_range is {result.tolist()}; it must be two numbers LO < HI, less than 1e100 apart")
     return float(result[0]), float(result[1])
 
 
@@ -92,6 +95,7 @@ def rewards(reward: np.ndarray, stated: tuple[float, float]) -> None:
     if outside.any():
         i = first(outside)[0]
         low, high = float(reward.min()), float(reward.max())
+        high = high if high > low else low + 1.0
         raise InputError(
             f"rewards of agent {i} lie in [{reward[i].min():g}, {reward[i].max():g}], outside [{lo:g}, {hi:g}]; "
             f"state the range of all rewards, --reward-range {low!r} {high!r} (in Python reward_range=…)"

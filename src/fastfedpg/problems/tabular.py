@@ -114,8 +114,10 @@ def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> T
 def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file that must hold exactly these names; nothing is unpickled."""
     path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
+    try:
+        path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: {str(error.strerror).lower()}") from None
     if not path.is_file():
         raise InputError(f"{path}: not a file; an .npz file with {', '.join(names)} is needed")
     try:

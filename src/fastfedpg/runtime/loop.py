@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
-from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, gather, message_sizes, participants_of
+from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
 
 
 def loop(
@@ -60,7 +60,8 @@ def loop_records(
     def record() -> Record:
         theta = np.stack([algorithm.policy(run.state) for run in runs])
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
-        return Record(done, theta, problem.evaluate(theta), drift, steps, taken / problem.N)
+        noted = Record(done, theta, problem.evaluate(theta), drift, steps, taken / problem.N)
+        return checked(noted, [run.seed for run in runs])
 
     for stop in schedule.recorded():
         try:

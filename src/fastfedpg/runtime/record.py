@@ -97,6 +97,14 @@ class Record(NamedTuple):
     rounds_taken: np.ndarray  # (runs,): rounds an agent took part in, on average over the agents
 
 
+def checked(record: Record, seeds: Sequence[int] | np.ndarray) -> Record:
+    """The record, if the policy still has a value in every run."""
+    bad = np.flatnonzero(~np.isfinite(record.evaluation.J))
+    if len(bad):
+        raise Diverged(record.round, None, None, int(seeds[bad[0]]))
+    return record
+
+
 class MessageSizes(NamedTuple):
     """What one agent sends (up) and is sent (down) in one round, from the messages' own shapes."""
 
@@ -150,13 +158,16 @@ class Result:
         return self.metrics[name][..., -1]
 
 
+NOT_FINITE = "theta or its value became non-finite at the server, though every agent's message was finite"
+
+
 class Diverged(ArithmeticError):
     """A message or theta stopped being finite; `result` holds what was recorded before."""
 
     def __init__(self, round: int, exchange: str | None, agent: int | None, seed: int, advice: str = "") -> None:
         self.round, self.exchange, self.agent, self.seed = round, exchange, agent, seed
         self.result: Result | None = None
-        where = f"agent {agent} sent a non-finite '{exchange}' message" if exchange else "theta became non-finite"
+        where = f"agent {agent} sent a non-finite '{exchange}' message" if exchange else NOT_FINITE
         super().__init__(f"diverged in round {round} (seed {seed}): {where}{advice}")
 
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from fastfedpg.core import Algorithm, Down, Memory, Oracle, Own, Problem, State, Task, count_dtype, key_for
 from fastfedpg.errors import InputError
-from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, gather, message_sizes, participants_of
+from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
 
 RESPONSE_SECONDS = 0.5
 """The compiled program comes up for air about this often, for progress and Ctrl-C."""
@@ -88,7 +88,8 @@ def simulate_records(
 
     def record() -> Record:
         current = np.asarray(_policies(algorithm, settings, carry.state))
-        return Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps, taken)
+        noted = Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps, taken)
+        return checked(noted, number)
 
     for stop in schedule.recorded():
         try:

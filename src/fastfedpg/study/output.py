@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,14 +24,18 @@ FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that holds something, before any work is done."""
     try:
-        exists = out.exists()
+        if out.is_symlink() and not out.exists():
+            raise InputError(f"{out}: a link that leads nowhere")
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out}: exists and is not a folder")
+        if out.is_dir() and any(out.iterdir()) and not overwrite:
+            raise InputError(f"{out}: the folder is not empty; choose another --out, or give --overwrite")
+        for name in FILES:
+            if (out / name).is_dir():
+                raise InputError(f"{out / name}: a folder where a file of the run belongs")
+        parent = next(p for p in (out, *out.absolute().parents) if p.exists())
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}") from None
-    if exists and not out.is_dir():
-        raise InputError(f"{out}: exists and is not a folder")
-    if out.is_dir() and any(out.iterdir()) and not overwrite:
-        raise InputError(f"{out}: the folder is not empty; choose another --out, or give --overwrite")
-    parent = next(p for p in (out, *out.absolute().parents) if p.exists())
     if not os.access(parent, os.W_OK):
         raise InputError(f"{out}: no permission to write in {parent}")
 
@@ -40,15 +45,22 @@ def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.n
 
     config.toml is created anew and not merely opened: of two runs that want the same folder only one begins.
     """
+    new = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name in FILES if overwrite else ():
             (out / name).unlink(missing_ok=True)
         (out / "config.toml").touch(exist_ok=False)
+        _describe(out, config, problem, theta0)
     except FileExistsError:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out") from None
     except OSError as error:
-        raise InputError(f"{out}: {error.strerror}") from None
+        if new:
+            shutil.rmtree(out, ignore_errors=True)
+        raise InputError(f"{out}: {error.strerror}; nothing was run") from None
+
+
+def _describe(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
     if config.problem not in PROBLEMS:
         problem.save(out / "problem.npz")
         config = replace(config, problem="problem.npz")
@@ -61,6 +73,8 @@ def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.n
 
 def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) -> None:
     """metrics.csv (a row per seed and recorded round), final.npz (theta) and agents.npz (every agent's returns)."""
+    np.savez(out / "final.npz", theta=result.theta.reshape(result.theta.shape[:-1] + shape))
+    np.savez(out / "agents.npz", returns=result.returns, round=result.rounds)
     names = list(result.metrics)
     with (out / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -68,8 +82,6 @@ def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: 
         for s in range(len(result.theta)):
             for r, number in enumerate(result.rounds):
                 rows.writerow([first_seed + s, number, *(_cell(result.metrics[name][s, r]) for name in names)])
-    np.savez(out / "final.npz", theta=result.theta.reshape(result.theta.shape[:-1] + shape))
-    np.savez(out / "agents.npz", returns=result.returns, round=result.rounds)
 
 
 def write_summary(out: Path, summary: dict[str, Any]) -> None:

@@ -25,6 +25,9 @@ from fastfedpg.study.progress import Report, silent
 from fastfedpg.study.statistics import bootstrap
 from fastfedpg.theory import lemma2_step_limit, smoothness_bound
 
+LARGEST_LOGIT = 1e100
+"""Far beyond any policy that float64 can tell from a deterministic one."""
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C; what was recorded until then was kept."""
@@ -114,7 +117,7 @@ def execute(planned: Plan, out: Path | None = None, report: Report = silent) -> 
         state, stopped = "interrupted", Interrupted(f"interrupted after round {_last(records)} of {config.rounds}")
     except Diverged as e:
         state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}")
-    except Exception as error:
+    except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
         state, stopped = "failed", error
     with _uninterrupted():
         result = runtime.collect(records, planned.sizes) if records else None
@@ -172,15 +175,18 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
 
 def _read_theta0(config: Config, tabular: TabularProblem) -> np.ndarray:
     path, shape = str(config.theta0), (tabular.S, tabular.A)
-    theta = np.asarray(read_npz(path, ("theta",))["theta"])
+    given = read_npz(path, ("theta",))["theta"]
+    if given.dtype.kind not in "fiu":
+        raise InputError(f"{path}: theta has type {given.dtype}; it must hold real numbers")
+    theta = given.astype(np.float64) if np.abs(given).max(initial=0) < LARGEST_LOGIT else np.full(given.shape, np.nan)
     if theta.shape not in (shape, (config.seeds, *shape)):
         raise InputError(
             f"{path}: theta has shape {theta.shape}; it must be {shape}: states, actions, "
             f"or {(config.seeds, *shape)} with one for each of {config.seeds} seeds"
         )
-    if theta.dtype.kind != "f" or not np.isfinite(theta).all():
-        raise InputError(f"{path}: theta must hold finite floating-point numbers")
-    return theta.astype(np.float64)
+    if not np.isfinite(theta).all():
+        raise InputError(f"{path}: theta must hold finite numbers, none larger than {LARGEST_LOGIT:g}")
+    return theta
 
 
 def _without_effect(config: Config) -> Iterator[str]:
