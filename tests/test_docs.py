@@ -68,7 +68,19 @@ def test_paper_page_names_what_exists():
     assert checked > 150
 
 
-LAYERS = ("errors", "core", "mdp", "oracles", "problems", "algorithms theory", "runtime", "config", "study", "cli")
+LAYERS = (
+    "errors",
+    "core",
+    "mdp",
+    "oracles",
+    "problems",
+    "algorithms theory",
+    "runtime",
+    "config",
+    "study",
+    "cli",
+    "entry",
+)
 
 
 def test_imports_point_one_way():

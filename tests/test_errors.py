@@ -546,6 +546,23 @@ def test_theta0_beyond_any_policy(capsys):
     )
 
 
+def test_ctrl_c_while_jax_is_imported():
+    """The interrupt comes out of the import of the command line itself: no traceback, and the code of an interrupt."""
+    program = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from fastfedpg.entry import main
+assert "jax" not in sys.modules
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "fastfedpg: interrupted before anything was done\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
     command = [Path(sys.executable).parent / "fastfedpg", "run", "--problem", "compromise", "--rounds", "5000000"]

@@ -1,47 +1,67 @@
-"""Federated and multi-task policy gradients: Fast-FedPG and its rivals, one definition for every runtime."""
+"""Federated and multi-task policy gradients: Fast-FedPG and its rivals, one definition for every runtime.
 
+Names are loaded when they are first asked for, so that importing the package costs nothing until JAX is needed.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from fastfedpg import core, problems
-from fastfedpg.algorithms import (
-    ALGORITHMS,
-    centralised_pg,
-    fast_fedpg,
-    fedavg_pg,
-    independent_pg,
-    scaffold_pg,
-)
-from fastfedpg.config import Config
-from fastfedpg.core import Algorithm, Exchange, Oracle, Problem
-from fastfedpg.errors import InputError
-from fastfedpg.problems import TabularProblem, with_oracle
-from fastfedpg.runtime import Diverged, Result, loop, simulate
-from fastfedpg.study import Interrupted, run
+if TYPE_CHECKING:
+    from fastfedpg import core as core
+    from fastfedpg import problems as problems
+    from fastfedpg.algorithms import ALGORITHMS as ALGORITHMS
+    from fastfedpg.algorithms import centralised_pg as centralised_pg
+    from fastfedpg.algorithms import fast_fedpg as fast_fedpg
+    from fastfedpg.algorithms import fedavg_pg as fedavg_pg
+    from fastfedpg.algorithms import independent_pg as independent_pg
+    from fastfedpg.algorithms import scaffold_pg as scaffold_pg
+    from fastfedpg.config import Config as Config
+    from fastfedpg.core import Algorithm as Algorithm
+    from fastfedpg.core import Exchange as Exchange
+    from fastfedpg.core import Oracle as Oracle
+    from fastfedpg.core import Problem as Problem
+    from fastfedpg.errors import InputError as InputError
+    from fastfedpg.problems import TabularProblem as TabularProblem
+    from fastfedpg.problems import with_oracle as with_oracle
+    from fastfedpg.runtime import Diverged as Diverged
+    from fastfedpg.runtime import Result as Result
+    from fastfedpg.runtime import loop as loop
+    from fastfedpg.runtime import simulate as simulate
+    from fastfedpg.study import Interrupted as Interrupted
+    from fastfedpg.study import run as run
 
 __version__ = version("fastfedpg")
 
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "Config",
-    "Diverged",
-    "Exchange",
-    "InputError",
-    "Interrupted",
-    "Oracle",
-    "Problem",
-    "Result",
-    "TabularProblem",
-    "__version__",
-    "centralised_pg",
-    "core",
-    "fast_fedpg",
-    "fedavg_pg",
-    "independent_pg",
-    "loop",
-    "problems",
-    "run",
-    "scaffold_pg",
-    "simulate",
-    "with_oracle",
-]
+_HOMES = {
+    "algorithms": (
+        "ALGORITHMS",
+        "centralised_pg",
+        "fast_fedpg",
+        "fedavg_pg",
+        "independent_pg",
+        "scaffold_pg",
+    ),
+    "config": ("Config",),
+    "core": ("Algorithm", "Exchange", "Oracle", "Problem"),
+    "errors": ("InputError",),
+    "problems": ("TabularProblem", "with_oracle"),
+    "runtime": ("Diverged", "Result", "loop", "simulate"),
+    "study": ("Interrupted", "run"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("core", "problems")
+
+__all__ = sorted((*_HOME, *_MODULES, "__version__"))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"fastfedpg.{name}")
+    if name in _HOME:
+        return getattr(import_module(f"fastfedpg.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'fastfedpg' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,9 +1,7 @@
 """The command line: `fastfedpg run`, `fastfedpg list`."""
 
 import inspect
-import io
 import os
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -182,23 +180,3 @@ class _Console(Console):
         """A reader that has gone away is no reason to stop: go on without a word."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if self.stderr else sys.stdout).fileno())
-
-
-def _stop(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def entry() -> None:
-    """The console script. A request to end, from a batch system or a closed terminal, is treated like Ctrl-C."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
-    code = main()
-    if code == 130:  # a second Ctrl-C must not reach the interpreter while it takes JAX apart
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
