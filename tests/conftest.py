@@ -1,12 +1,17 @@
 """Shapes in signatures are checked at run time in tests, and all tests run in 64-bit mode, as the command line does."""
 
 import os
+import signal
 
 # Tests compile many small programs once each: most of their time is LLVM's, and level 1 halves it.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
 
 import jax
 from jaxtyping import install_import_hook
+
+# A shell starts background jobs with these ignored; the tests of Ctrl-C and their child processes would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 jax.config.update("jax_enable_x64", True)
 

@@ -576,6 +576,20 @@ def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
     assert len(Path("out/metrics.csv").read_text().splitlines()) > 2
 
 
+def test_nohup_is_respected():
+    """Where a hang-up is ignored from the start, it stays ignored, and the run goes on to its end."""
+    script = Path(sys.executable).parent / "fastfedpg"
+    words = "run --problem compromise --rounds 40000 --metrics-every 500 --out out"
+    with subprocess.Popen(
+        f"trap '' HUP; exec {script} {words}", shell=True, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stderr.readline()
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(Path("out/summary.json").read_text())["state"] == "finished"
+
+
 def test_a_reader_that_goes_away_does_not_end_the_run():
     script = Path(sys.executable).parent / "fastfedpg"
     words = "run --problem compromise --rounds 60000 --metrics-every 500 --out out 2>&1 | head -1"

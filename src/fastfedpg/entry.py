@@ -18,7 +18,8 @@ def _interrupt(number: int, frame: object) -> None:
 
 def main() -> None:
     """Run the command line. A request to end, from a batch system or a closed terminal, is treated like Ctrl-C."""
-    requests = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    requests = [n for n in every if signal.getsignal(n) is not signal.SIG_IGN]  # nohup and shells mean it
     for number in requests:
         signal.signal(number, _leave)
     from fastfedpg import cli
@@ -29,7 +30,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     code = cli.main()
-    if code == 130:  # a second Ctrl-C must not reach the interpreter while it takes JAX apart
+    if code == 130:  # interrupted: a second Ctrl-C must not reach the interpreter while it takes JAX apart
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.stdout.flush()
         sys.stderr.flush()
