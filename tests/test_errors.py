@@ -17,7 +17,7 @@ import pytest
 
 from fastfedpg import Config, InputError, cli
 from fastfedpg.problems import compromise
-from fastfedpg.study import output
+from fastfedpg.study import output, runs
 
 N, S, A = 2, 2, 2
 
@@ -486,7 +486,7 @@ def test_ctrl_c_before_anything_was_done(capsys, monkeypatch):
     def stopped(config):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "plan", stopped)
+    monkeypatch.setattr(runs, "plan", stopped)
     assert run(*SMALL, "--out", "out") == 130
     assert "interrupted before anything was done" in capsys.readouterr().err
     assert not Path("out").exists()

@@ -21,7 +21,7 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
 from fastfedpg.problems import PROBLEMS
 from fastfedpg.runtime import Diverged, Result
-from fastfedpg.study import Interrupted, bootstrap, execute, output, plan
+from fastfedpg.study import Interrupted, begin, bootstrap, execute, output
 from fastfedpg.study.progress import progress
 
 
@@ -48,9 +48,7 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     )
     config = parsed.settings
     out = parsed.out or _new_name(Path("runs") / f"{Path(config.problem).stem}-{config.algorithm}")
-    output.check_folder(out, parsed.overwrite)
-    planned = plan(config)
-    output.open_folder(out, config, planned.tabular, planned.theta0, parsed.overwrite)
+    planned = begin(config, out, parsed.overwrite)
     for note in planned.notes:
         errors.print(f"note: {note}", soft_wrap=True, highlight=False)
     try:

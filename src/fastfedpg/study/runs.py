@@ -95,12 +95,16 @@ def plan(config: Config) -> Plan:
 
 def run(config: Config, out: Path | str | None = None, overwrite: bool = False, report: Report = silent) -> Result:
     """Run a configuration; with `out`, leave its folder behind, also when interrupted or diverged."""
-    if out is not None:
-        output.check_folder(Path(out), overwrite)
-    planned = plan(config)
-    if out is not None:
-        output.open_folder(Path(out), config, planned.tabular, planned.theta0, overwrite)
+    planned = plan(config) if out is None else begin(config, Path(out), overwrite)
     return execute(planned, None if out is None else Path(out), report)
+
+
+def begin(config: Config, out: Path, overwrite: bool = False) -> Plan:
+    """Check the folder and the configuration, and only then open the folder."""
+    output.check_folder(out, overwrite)
+    planned = plan(config)
+    output.open_folder(out, config, planned.tabular, planned.theta0, overwrite)
+    return planned
 
 
 def execute(planned: Plan, out: Path | None = None, report: Report = silent) -> Result:
