@@ -13,12 +13,17 @@ NAMES = ("P", "reward", "rho", "gamma")
 
 
 class Grid(NamedTuple):
-    """How to draw the states as cells: state s is row s // columns, column s % columns."""
+    """How to draw the states as cells: cell c is row c // columns, column c % columns, and state s is cell s.
+
+    Where a state is more than a place, `cells` gives each state's cell, several states to a cell, or -1 for nowhere.
+    """
 
     rows: int
     columns: int
-    moves: dict[int, tuple[int, int]]  # action -> (rows down, columns right) of its arrow
-    marks: dict[int, str]  # state -> what stands in that cell
+    moves: dict[int, tuple[int, int]]  # action -> (rows down, columns right) of its arrow; others have none
+    marks: dict[int, str]  # cell -> what is written in it
+    walls: tuple[int, ...] = ()  # cells that nobody can enter
+    cells: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,7 @@ class TabularProblem:
     name: str = "tabular"
     states: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
     grid: Grid | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +68,7 @@ class TabularProblem:
         checks.rewards(self.reward, self.reward_range)
         put("states", tuple(self.states) or tuple(f"s{s}" for s in range(self.S)))
         put("actions", tuple(self.actions) or tuple(f"a{a}" for a in range(self.A)))
+        put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
 
     @property
     def N(self) -> int:
@@ -98,7 +105,7 @@ class TabularProblem:
         if not self.shared:
             raise InputError("the average MDP is defined only for agents that share P and rho; here they differ")
         mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
-        return replace(self, reward=mean, name=f"average of {self.name}")
+        return replace(self, reward=mean, agents=(), name=f"average of {self.name}")
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""

@@ -1,0 +1,39 @@
+"""What all commands share: where they print, and how they name folders."""
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+
+def say(errors: Console, message: str, code: int) -> int:
+    """One line of plain words on stderr, and the exit code that goes with it."""
+    errors.print(f"fastfedpg: {message}", soft_wrap=True, highlight=False, markup=False)
+    return code
+
+
+def new_name(stem: Path) -> Path:
+    """A folder that no other run has: the time, and the process."""
+    return stem.with_name(f"{stem.name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+
+
+def value_of(flag: str, arguments: list[str]) -> str | None:
+    """What follows a flag, before the flags are parsed; the last one counts."""
+    value = None
+    for k, word in enumerate(arguments):
+        if word == flag and k + 1 < len(arguments):
+            value = arguments[k + 1]
+        if word.startswith(flag + "="):
+            value = word.split("=", 1)[1]
+    return value
+
+
+class QuietConsole(Console):
+    """A console that outlives its reader."""
+
+    def on_broken_pipe(self) -> None:
+        """A reader that has gone away is no reason to stop: go on without a word."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if self.stderr else sys.stdout).fileno())
