@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from fastfedpg import __version__
-from fastfedpg.cli.list import list_everything
+from fastfedpg.cli.listing import list_everything
 from fastfedpg.cli.run import run
 from fastfedpg.cli.words import QuietConsole, say
 from fastfedpg.errors import InputError, unknown
