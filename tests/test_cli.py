@@ -115,7 +115,7 @@ def test_help_names_every_command(flag, capsys):
     said = capsys.readouterr().out
     assert "usage: fastfedpg COMMAND" in said
     for name, function in cli.COMMANDS.items():
-        assert f"  {name:<6} {function.__doc__.splitlines()[0]}" in said
+        assert f"  {name:<7} {function.__doc__.splitlines()[0]}" in said
 
 
 def test_no_command_shows_the_help_and_is_an_error(capsys):
@@ -143,7 +143,8 @@ def test_run_help_explains_every_setting(capsys):
 
 def test_unknown_command(capsys):
     assert command("lst") == 2
-    assert "unknown command 'lst'; did you mean 'list'? (known: run, list)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"unknown command 'lst'; did you mean 'list'? (known: {', '.join(cli.COMMANDS)})" in said
 
 
 def test_the_installed_command():
@@ -316,7 +317,11 @@ def test_ctrl_c_keeps_what_was_done(tmp_path):
     assert process.returncode == 130
     recorded = column("out", "round").astype(int)
     message = complaints.splitlines()[-1]
-    assert message == (f"fastfedpg: interrupted after round {recorded[-1]} of 5000000; what was done so far is in out")
+    assert message == (
+        f"fastfedpg: interrupted after round {recorded[-1]} of 5000000; "
+        "kept in out: config.toml, metrics.csv, final.npz, agents.npz, summary.json, "
+        f"a checkpoint after round {recorded[-1]} (fastfedpg resume out goes on from it)"
+    )
     assert "Traceback" not in complaints
     assert "results:" not in said
     assert len(recorded) > 1
@@ -325,7 +330,7 @@ def test_ctrl_c_keeps_what_was_done(tmp_path):
     text = Path("out/metrics.csv").read_text()
     assert text.endswith("\n")
     assert {line.count(",") for line in text.splitlines()} == {len(COLUMNS.split()) - 1}
-    assert {p.name for p in Path("out").iterdir()} == RUN_FILES
+    assert {p.name for p in Path("out").iterdir()} == {*RUN_FILES, "checkpoints"}
     assert exact.J(compromise(), theta("out")[0]) == pytest.approx(column("out", "J")[-1], rel=1e-12)
     said = summary("out")
     assert said["state"] == "interrupted"

@@ -208,7 +208,7 @@ def test_settings_beside_a_file(words, says, capsys):
 FLAGS = {
     "--problem compromize": ("unknown problem 'compromize'", "did you mean 'compromise'?", "garnet"),
     "--problem compromise_grid": ("unknown problem 'compromise_grid'", "did you mean 'compromise-grid'?"),
-    "--problem qqq": ("unknown problem 'qqq'", "known: compromise, compromise-grid, random, garnet"),
+    "--problem qqq": ("unknown problem 'qqq'", "known: compromise, compromise-grid, "),
     "--algorithm fastfedpg": ("unknown algorithm 'fastfedpg'", "did you mean 'fast_fedpg'?", "fedavg_pg"),
     "--algorithm SCAFFOLD": ("unknown algorithm 'SCAFFOLD'", "did you mean 'scaffold_pg'?"),
     "--oracle reinforse": ("unknown oracle 'reinforse'", "did you mean 'reinforce'?", "gpomdp"),
@@ -245,7 +245,7 @@ FLAGS = {
     "--eta fast": ("--eta", "fast"),
     "--H 2.5": ("--H", "2.5"),
     "--reward-range 0": ("--reward-range",),
-    "--reward-range 0 2": ("problem 'compromise' has rewards in [0, 1]", "from a file"),
+    "--reward-range 0 2": ("problem 'compromise'", "from a file"),
     "--problem-args mid": ("--problem-args", "'mid' is not of the form name=value"),
     "--problem-args midd=.5": ("unknown argument of problem 'compromise' 'midd'", "did you mean 'mid'?", "gamma"),
     "--problem-args mid=high": ("argument mid of problem 'compromise' is 'high'", "must be a number"),
@@ -532,11 +532,12 @@ def test_overwrite_touches_nothing_where_it_cannot_go_on(capsys):
 
 
 def test_of_two_runs_that_want_one_folder_only_one_begins(tmp_path):
-    """Both pass the first look, since the folder is empty; creating config.toml decides."""
-    config, problem = Config(problem="compromise"), compromise()
-    output.open_folder(tmp_path / "out", config, problem, None, overwrite=False)
-    with pytest.raises(InputError, match="another run has begun"):
-        output.open_folder(tmp_path / "out", config, problem, None, overwrite=False)
+    """Both pass the first look, since the folder is empty; who holds it, and config.toml after that, decide."""
+    given = (tmp_path / "out", Config(problem="compromise"), compromise(), None, False)
+    with output.opened(*given), pytest.raises(InputError, match="another process is at work"), output.opened(*given):
+        pass
+    with pytest.raises(InputError, match="another run has begun"), output.opened(*given):
+        pass
 
 
 def test_theta0_beyond_any_policy(capsys):
@@ -572,7 +573,8 @@ def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
         process.send_signal(number)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert "what was done so far is in out" in said
+    assert "kept in out: config.toml, metrics.csv" in said
+    assert "fastfedpg resume out goes on from it" in said
     assert len(Path("out/metrics.csv").read_text().splitlines()) > 2
 
 
@@ -609,10 +611,10 @@ def test_a_full_disk_is_one_message_and_the_small_files_come_first(capsys, monke
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     real = Path.open
-    monkeypatch.setattr(Path, "open", lambda p, *a, **k: Full() if p.name == "metrics.csv" else real(p, *a, **k))
+    monkeypatch.setattr(Path, "open", lambda p, *a, **k: Full() if p.name.endswith("metrics.csv") else real(p, *a, **k))
     assert run("--problem", "compromise", "--rounds", 1, "--out", "out") == 1
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert "What was kept is in out" in said
+    assert "kept in out: config.toml, final.npz, agents.npz" in said
     assert "Traceback" not in said
     assert Path("out/final.npz").exists()

@@ -111,7 +111,7 @@ def test_interrupted_between_records_the_last_whole_round_is_recorded(records):
     """Ctrl-C between two far-apart records: one more record, of what was done, before it goes on up."""
     seen = []
 
-    def tick(done):
+    def tick(done, standing):
         if done >= 3:
             signal.raise_signal(signal.SIGINT)
 
@@ -260,6 +260,6 @@ def test_without_64_bit_mode_theta_is_float32_and_evaluation_still_float64():
 
 def test_ticks_count_every_round_even_between_records():
     seen = []
-    list(simulate_records(EXACT, fedavg_pg(0.1, 1), Schedule(9, metrics_every=9), seen.append))
+    list(simulate_records(EXACT, fedavg_pg(0.1, 1), Schedule(9, metrics_every=9), lambda done, _: seen.append(done)))
     assert seen[-1] == 9
     assert len(seen) > 1

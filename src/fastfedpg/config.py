@@ -35,8 +35,8 @@ Pairs = Annotated[
 
 
 @dataclass(frozen=True)
-class Config:
-    """All that is needed to repeat a run."""
+class Settings:
+    """What the methods of a comparison have in common."""
 
     problem: str = "compromise-grid"
     """A problem's name (see `fastfedpg list`), or the path of an .npz file with P, reward, rho and gamma."""
@@ -47,10 +47,6 @@ class Config:
     reward_range: tuple[float, float] | None = None
     """LO HI of the rewards in a file, if not 0 1; results are in these units."""
 
-    algorithm: str = "fast_fedpg"
-    """An algorithm's name."""
-    eta: float = 0.1
-    """Local step size."""
     H: int = 10
     """Local steps in a round."""
     alpha_g: float = 1.0
@@ -87,10 +83,35 @@ class Config:
     """An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given."""
     runtime: Literal["simulate", "loop"] = "simulate"
     """Compiled, or the plain loop: the same numbers."""
+    checkpoint_rounds: int | None = None
+    """Rounds between two checkpoints; by the clock alone unless given."""
+    checkpoint_seconds: float = 30.0
+    """Seconds between two checkpoints."""
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """All that is needed to repeat a run."""
+
+    algorithm: str = "fast_fedpg"
+    """An algorithm's name."""
+    eta: float = 0.1
+    """Local step size."""
 
     def check(self) -> None:
         """Everything that can be seen without building anything."""
-        for name in ("H", "B", "K", "B0", "rounds", "seeds", "metrics_every", "agents", "participants"):
+        for name in (
+            "H",
+            "B",
+            "K",
+            "B0",
+            "rounds",
+            "seeds",
+            "metrics_every",
+            "agents",
+            "participants",
+            "checkpoint_rounds",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} = {value}; it must be at least 1")
@@ -98,6 +119,8 @@ class Config:
                 raise InputError(f"{name} = {value}; it must be below 2^31")
         if not (math.isfinite(self.eta) and self.eta > 0):
             raise InputError(f"eta = {self.eta:g}; a step size must be positive and finite")
+        if not self.checkpoint_seconds >= 0:
+            raise InputError(f"checkpoint_seconds = {self.checkpoint_seconds:g}; it must be at least 0")
         if not 0 < self.alpha_g <= 1:
             raise InputError(f"alpha_g = {self.alpha_g:g}; it must lie in (0, 1]")
         if not 0 <= self.tau <= 1e6:

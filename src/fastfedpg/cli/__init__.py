@@ -7,12 +7,17 @@ from rich.console import Console
 
 from fastfedpg import __version__
 from fastfedpg.cli.listing import list_everything
+from fastfedpg.cli.resume import resume
 from fastfedpg.cli.run import run
 from fastfedpg.cli.words import QuietConsole, say
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.study import output
 
-COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {"run": run, "list": list_everything}
+COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {
+    "run": run,
+    "resume": resume,
+    "list": list_everything,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<6} {(f.__doc__ or '').splitlines()[0]}" for name, f in COMMANDS.items()]
+    lines = [f"  {name:<7} {(f.__doc__ or '').splitlines()[0]}" for name, f in COMMANDS.items()]
     return (
         f"fastfedpg {__version__}: federated and multi-task policy gradients\n\nusage: fastfedpg COMMAND …\n\n"
         + "\n".join(lines)

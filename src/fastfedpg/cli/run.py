@@ -11,7 +11,8 @@ from rich.table import Table
 from fastfedpg.cli.words import new_name, say, value_of
 from fastfedpg.config import Config, from_toml
 from fastfedpg.runtime import Diverged, Result
-from fastfedpg.study import Interrupted, begin, bootstrap, execute
+from fastfedpg.study import Interrupted, Plan, begin, bootstrap, execute, output
+from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.progress import progress
 
 
@@ -38,18 +39,25 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     )
     config = parsed.settings
     out = parsed.out or new_name(Path("runs") / f"{Path(config.problem).stem}-{config.algorithm}")
-    planned = begin(config, out, parsed.overwrite)
-    for note in planned.notes:
-        errors.print(f"note: {note}", soft_wrap=True, highlight=False)
+    with begin(config, out, parsed.overwrite) as planned:
+        return carry_out(planned, out, None, console, errors)
+
+
+def carry_out(planned: Plan, out: Path, found: Checkpoint | None, console: Console, errors: Console) -> int:
+    """Run what was planned, or go on with what was found, and say how it ended."""
+    config = planned.config
+    note = lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
+    for words in planned.notes:
+        note(words)
     try:
         with progress(errors, f"{config.algorithm} on {planned.tabular.name}", config.rounds) as report:
-            result = execute(planned, out, report)
+            result = execute(planned, out, report, found, note)
     except Diverged as error:
         return say(errors, f"{error} Metrics until then are in {out}", 1)
     except Interrupted as error:
-        return say(errors, f"{error}; what was done so far is in {out}", 130)
+        return say(errors, f"{error}; {output.kept(out)}", 130)
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {error}. What was kept is in {out}", 1)
+        return say(errors, f"failed: {error}; {output.kept(out)}", 1)
     console.print(_results(config, result))
     console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0

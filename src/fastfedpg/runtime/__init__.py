@@ -3,6 +3,7 @@
 from fastfedpg.runtime.loop import loop, loop_records
 from fastfedpg.runtime.record import Diverged, MessageSizes, Record, Result, Schedule, collect, message_sizes
 from fastfedpg.runtime.simulate import simulate, simulate_records
+from fastfedpg.runtime.standing import Standing, shapes
 
 __all__ = [
     "Diverged",
@@ -10,10 +11,12 @@ __all__ = [
     "Record",
     "Result",
     "Schedule",
+    "Standing",
     "collect",
     "loop",
     "loop_records",
     "message_sizes",
+    "shapes",
     "simulate",
     "simulate_records",
 ]

@@ -1,6 +1,6 @@
 """The plain loop: one round after another, one agent after another. The definition of correct."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
 from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
+from fastfedpg.runtime.standing import Standing, Tick, unheard
 
 
 def loop(
@@ -46,35 +47,48 @@ def loop_records(
     problem: Problem,
     algorithm: Algorithm,
     schedule: Schedule,
-    tick: Callable[[int], None] = lambda done: None,
+    tick: Tick = unheard,
+    start: Standing | None = None,
+    pause: int | None = None,
 ) -> Iterator[Record]:
-    """The run as it goes, record by record, all seeds side by side; `tick` hears how many rounds are done."""
+    """The run as it goes, record by record, all seeds side by side; `tick` hears of every round, whatever `pause`."""
     schedule.check(problem, algorithm)
     m = schedule.taking_part(problem)
     tasks = [_at(problem.tasks, i) for i in range(problem.N)]
-    runs = [
-        _start(problem, algorithm, theta, schedule.first_seed + r) for r, theta in enumerate(schedule.starts(problem))
-    ]
-    done, recorded = 0, 0
+    seeds = range(schedule.first_seed, schedule.first_seed + schedule.seeds)
+    if start is None:
+        thetas = schedule.starts(problem)
+        done, recorded = 0, -1
+        runs = [_start(problem, algorithm, theta, seed) for theta, seed in zip(thetas, seeds, strict=True)]
+    else:
+        done, recorded = start.round, start.recorded
+        runs = [_continue(problem.N, start, r, seed) for r, seed in enumerate(seeds)]
+
+    def standing() -> Standing:
+        every = [(run.state, run.down, _stack(run.memory), _stack(run.own)) for run in runs]
+        drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
+        state, down, memory, own = _stack(every)
+        return Standing(done, recorded, state, down, memory, own, drift, steps, taken)
 
     def record() -> Record:
         theta = np.stack([algorithm.policy(run.state) for run in runs])
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
         noted = Record(done, theta, problem.evaluate(theta), drift, steps, taken / problem.N)
-        return checked(noted, [run.seed for run in runs])
+        return checked(noted, seeds)
 
     for stop in schedule.recorded():
+        if stop <= recorded:
+            continue
         try:
             while done < stop:
-                runs = [one_round(problem, algorithm, tasks, m, run, done) for run in runs]
-                done += 1
-                tick(done)
+                runs, done = [one_round(problem, algorithm, tasks, m, run, done) for run in runs], done + 1
+                tick(done, standing)
         except KeyboardInterrupt:
             if done > recorded:
                 yield record()
             raise
-        recorded = done
-        yield record()
+        noted, recorded = record(), done
+        yield noted
 
 
 def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int, run: Run, t: int) -> Run:
@@ -100,7 +114,7 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
                 raise Diverged(t + 1, e.name, name, seed)
             drift, steps = drift + float(info.drift), steps + int(info.steps)
             ups.append(up)
-        combined = e.combine.merge(jax.tree.map(lambda *x: jnp.stack(x), *ups))
+        combined = e.combine.merge(_stack(ups))
         key = key_for(seed, t, e.name)
         if not algorithm.per_agent:
             state, down = _serve(e, m / problem.N, state, combined, key)
@@ -122,6 +136,13 @@ def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run
     return Run(seed, state, down, tuple(_at(memory, i) for i in range(problem.N)), own)
 
 
+def _continue(N: int, standing: Standing, r: int, seed: int) -> Run:
+    state, down, memory, own = (_at(part, r) for part in standing[2:6])
+    each = lambda tree: tuple(_at(tree, i) for i in range(N))
+    drift, steps, taken = float(standing.drift[r]), int(standing.steps[r]), int(standing.taken[r])
+    return Run(seed, state, down, each(memory), each(own), drift, steps, taken)
+
+
 @partial(jax.jit, static_argnums=(0, 1))
 def _answer(
     e: Exchange, oracle: Callable[[Task], Oracle], task: Task, memory: Any, own: Any, down: Any, key: Any
@@ -136,6 +157,10 @@ def _serve(e: Exchange, share: float, state: Any, up: Any, key: Any) -> tuple[An
 
 def _at(tree: Any, i: int) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x[i]), tree)
+
+
+def _stack(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
 
 
 def _put(tree: Any, i: int, value: Any) -> Any:

@@ -97,10 +97,10 @@ class Record(NamedTuple):
     rounds_taken: np.ndarray  # (runs,): rounds an agent took part in, on average over the agents
 
 
-def checked(record: Record, seeds: Sequence[int] | np.ndarray) -> Record:
-    """The record, if the policy still has a value in every run."""
+def checked(record: Record, seeds: Sequence[int] | np.ndarray, all_of_them: bool = False) -> Record:
+    """The record, if the policy still has a value in every run; or in some, unless all of them must be lost."""
     bad = np.flatnonzero(~np.isfinite(record.evaluation.J))
-    if len(bad):
+    if len(bad) >= (len(seeds) if all_of_them else 1):
         raise Diverged(record.round, None, None, int(seeds[bad[0]]))
     return record
 
@@ -156,6 +156,14 @@ class Result:
     def final(self, name: str) -> np.ndarray:
         """The last recorded value of a metric, one per run."""
         return self.metrics[name][..., -1]
+
+    def then(self, later: "Result") -> "Result":
+        """This result and what was recorded after it, as one."""
+        axis = self.metrics["J"].ndim - 1
+        joined = lambda a, b: np.concatenate([a, b], axis=axis)
+        metrics = {name: joined(x, later.metrics[name]) for name, x in self.metrics.items()}
+        rounds = np.concatenate([self.rounds, later.rounds])
+        return Result(rounds, metrics, joined(self.returns, later.returns), later.theta)
 
 
 NOT_FINITE = "theta or its value became non-finite at the server, though every agent's message was finite"

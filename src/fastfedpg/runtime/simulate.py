@@ -1,5 +1,6 @@
 """The compiled simulation: agents, seeds and settings by vmap, local steps and rounds inside one XLA program."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +14,7 @@ from jax import lax
 from fastfedpg.core import Algorithm, Down, Memory, Oracle, Own, Problem, State, Task, count_dtype, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
+from fastfedpg.runtime.standing import Standing, Tick, unheard
 
 RESPONSE_SECONDS = 0.5
 """The compiled program comes up for air about this often, for progress and Ctrl-C."""
@@ -71,10 +73,17 @@ def simulate_records(
     problem: Problem,
     algorithm: Maker,
     schedule: Schedule,
-    tick: Callable[[int], None] = lambda done: None,
+    tick: Tick = unheard,
+    start: Standing | None = None,
+    pause: int | None = None,
     sweep: Any = None,
 ) -> Iterator[Record]:
-    """The run as it goes, record by record; `tick` hears about twice a second how many rounds are done."""
+    """The run as it goes, record by record; `tick` hears about twice a second how many rounds are done.
+
+    With `start` it goes on from there; with `pause`, `tick` hears of every round that is a multiple of it.
+
+    In a sweep a setting that diverges has NaN from then on and the others go on, as long as there are any.
+    """
     example, settings = _checked(problem, algorithm, schedule, sweep)
     theta, seeds = schedule.starts(problem), schedule.seeds
     E = 1 if sweep is None else len(jax.tree.leaves(settings)[0])
@@ -82,34 +91,62 @@ def simulate_records(
     number = np.tile(np.arange(schedule.first_seed, schedule.first_seed + seeds, dtype=np.int32), E)
     tasks, ids = jax.tree.map(jnp.asarray, problem.tasks), jnp.asarray(problem.ids)
     program = (algorithm, problem.oracle, schedule.taking_part(problem))
-    carry = _begin(*program, tasks, ids, settings, number, jnp.tile(theta, (E, 1)))
-    steps, taken = np.zeros(E * seeds, np.int64), np.zeros(E * seeds)
-    done, recorded, stride = 0, 0, 1
+    if start is None:
+        carry = _begin(*program, tasks, ids, settings, number, jnp.tile(theta, (E, 1)))
+        none = np.zeros(len(number), np.int64)
+        now = _standing(carry, Standing(0, -1, (), (), (), (), (), none, none))
+    else:
+        now = start
+    stride = 1
+
+    def standing() -> Standing:
+        return now
 
     def record() -> Record:
-        current = np.asarray(_policies(algorithm, settings, carry.state))
-        noted = Record(done, current, problem.evaluate(current), np.asarray(carry.drift), steps, taken)
-        return checked(noted, number)
+        current = np.asarray(_policies(algorithm, settings, now.state))
+        noted = Record(
+            now.round, current, problem.evaluate(current), np.asarray(now.drift), now.steps, now.taken / problem.N
+        )
+        return checked(noted, number, all_of_them=sweep is not None)
 
     for stop in schedule.recorded():
+        if stop <= now.recorded:
+            continue
         try:
-            while done < stop:
-                began, upto = time.monotonic(), min(stop, done + stride)
-                new = jax.block_until_ready(_advance(*program, tasks, ids, settings, number, carry, done, upto))
-                _raise_if_bad(example, np.asarray(new.bad), number)
+            while now.round < stop:
+                began, upto = time.monotonic(), min(stop, now.round + stride, _multiple_after(now.round, pause))
+                carry = _carry(now, problem.N)
+                new = jax.block_until_ready(_advance(*program, tasks, ids, settings, number, carry, now.round, upto))
+                _raise_if_bad(example, np.asarray(new.bad), number, all_of_them=sweep is not None)
                 took = max(time.monotonic() - began, 1e-9)
-                stride = max(1, min(2 * stride, int((upto - done) * RESPONSE_SECONDS / took)))
-                steps = steps + np.asarray(new.steps, np.int64).sum(axis=1)
-                taken = taken + np.asarray(new.taken).mean(axis=1)
-                none = jnp.zeros_like(new.steps)
-                carry, done = new._replace(steps=none, taken=none), upto
-                tick(done)
+                stride = max(1, min(2 * stride, int((upto - now.round) * RESPONSE_SECONDS / took)))
+                now = _standing(new, now._replace(round=upto))
+                tick(now.round, standing)
         except KeyboardInterrupt:
-            if done > recorded:
+            if now.round > now.recorded:
                 yield record()
             raise
-        recorded = done
-        yield record()
+        noted, now = record(), now._replace(recorded=now.round)
+        yield noted
+
+
+def _multiple_after(round: int, pause: int | None) -> int:
+    return sys.maxsize if pause is None else (round // pause + 1) * pause
+
+
+def _carry(now: Standing, N: int) -> Carry:
+    state, down, memory, own, drift = jax.tree.map(jnp.asarray, now[2:7])
+    runs = len(now.steps)
+    none = jnp.zeros((runs, N), count_dtype())
+    return Carry(state, down, memory, own, drift, none, none, jnp.full((runs, 3), -1, jnp.int32))
+
+
+def _standing(new: Carry, before: Standing) -> Standing:
+    """One new value: an interruption leaves either the old one or the new one, and never a mixture."""
+    steps = before.steps + np.asarray(new.steps, np.int64).sum(axis=1)
+    taken = before.taken + np.asarray(new.taken, np.int64).sum(axis=1)
+    state, down, memory, own, drift = new[:5]
+    return Standing(before.round, before.recorded, state, down, memory, own, drift, steps, taken)
 
 
 # Compiled once for the same algorithm, oracle and shapes; the cache keeps those objects alive.
@@ -226,10 +263,10 @@ def _note(bad: Any, t: Any, exchange: int, ids: Any, finite: Any) -> Any:
     return jnp.where((bad[0] < 0) & ~finite.all(), seen, bad)
 
 
-def _raise_if_bad(algorithm: Algorithm, bad: np.ndarray, seeds: np.ndarray) -> None:
-    """Name the earliest non-finite message of all runs, if there is one."""
+def _raise_if_bad(algorithm: Algorithm, bad: np.ndarray, seeds: np.ndarray, all_of_them: bool) -> None:
+    """Name the earliest non-finite message of all runs, if there is one; in a sweep, if no run is left without one."""
     rows = np.flatnonzero(bad[:, 0] >= 0)
-    if len(rows):
+    if len(rows) >= (len(bad) if all_of_them else 1):
         run = rows[np.argmin(bad[rows, 0])]
         t, exchange, agent = (int(x) for x in bad[run])
         name = algorithm.exchanges[exchange].name if exchange >= 0 else None

@@ -5,6 +5,8 @@ import json
 import math
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +19,8 @@ from fastfedpg.config import Config
 from fastfedpg.errors import InputError
 from fastfedpg.problems import PROBLEMS, TabularProblem
 from fastfedpg.runtime import Result
+from fastfedpg.study import checkpoints
+from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
 
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
@@ -40,43 +44,69 @@ def check_folder(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out}: no permission to write in {parent}")
 
 
-def open_folder(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None, overwrite: bool) -> None:
-    """Make the folder, clear an earlier run's files from it, and write down how to repeat the run.
+@contextmanager
+def opened(
+    out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None, overwrite: bool
+) -> Iterator[None]:
+    """A folder of one's own: an earlier run's files are cleared from it, and how to repeat the run is written down.
 
-    config.toml is created anew and not merely opened: of two runs that want the same folder only one begins.
+    config.toml comes last: where it stands, all that a run needs is there.
     """
     new = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name in FILES if overwrite else ():
-            (out / name).unlink(missing_ok=True)
-        (out / "config.toml").touch(exist_ok=False)
-        _describe(out, config, problem, theta0)
-    except FileExistsError:
-        raise InputError(f"{out}: another run has begun in this folder; choose another --out") from None
+        with held(out):
+            try:
+                clear(out, overwrite)
+                describe(out, config, problem, theta0)
+            except OSError as error:
+                raise InputError(f"{out}: {error.strerror}; nothing was run") from None
+            new = False
+            yield
     except OSError as error:
+        raise InputError(f"{out}: {error.strerror}; nothing was run") from None
+    finally:
         if new:
             shutil.rmtree(out, ignore_errors=True)
-        raise InputError(f"{out}: {error.strerror}; nothing was run") from None
 
 
-def _describe(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
+def clear(out: Path, overwrite: bool) -> None:
+    """Remove an earlier run's files."""
+    if (out / "config.toml").exists() and not overwrite:
+        raise InputError(f"{out}: another run has begun in this folder; choose another --out")
+    for name in ("config.toml", *FILES):
+        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
+    clear_parts(out)
+
+
+def described(config: Config) -> Config:
+    """The configuration as it stands in the run's own folder, beside copies of the files it names."""
     if config.problem not in PROBLEMS:
-        problem.save(out / "problem.npz")
         config = replace(config, problem="problem.npz")
+    return config if config.theta0 is None else replace(config, theta0="theta0.npz")
+
+
+def describe(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
+    """All that is needed to repeat the run, or to go on with it."""
+    if config.problem not in PROBLEMS:
+        with whole(out / "problem.npz") as part:
+            problem.save(part)
     if theta0 is not None:
-        np.savez(out / "theta0.npz", theta=theta0)
-        config = replace(config, theta0="theta0.npz")
+        with whole(out / "theta0.npz") as part:
+            np.savez(part, theta=theta0)
     head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
-    (out / "config.toml").write_text(head + config.to_toml(), encoding="utf-8")
+    write_text(out / "config.toml", head + described(config).to_toml())
 
 
 def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) -> None:
     """metrics.csv (a row per seed and recorded round), final.npz (theta) and agents.npz (every agent's returns)."""
-    np.savez(out / "final.npz", theta=result.theta.reshape(result.theta.shape[:-1] + shape))
-    np.savez(out / "agents.npz", returns=result.returns, round=result.rounds)
+    with whole(out / "final.npz") as part:
+        np.savez(part, theta=result.theta.reshape(result.theta.shape[:-1] + shape))
+    with whole(out / "agents.npz") as part:
+        np.savez(part, returns=result.returns, round=result.rounds)
     names = list(result.metrics)
-    with (out / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
+    with whole(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["seed", "round", *names])
         for s in range(len(result.theta)):
@@ -85,8 +115,27 @@ def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: 
 
 
 def write_summary(out: Path, summary: dict[str, Any]) -> None:
-    """summary.json; what is not defined is null."""
-    (out / "summary.json").write_text(json.dumps(_plain(summary), indent=2) + "\n", encoding="utf-8")
+    """summary.json; what is not defined is null. It comes last: where it says finished, everything is there."""
+    write_text(out / "summary.json", json.dumps(_plain(summary), indent=2) + "\n")
+
+
+def state(out: Path) -> str:
+    """finished, diverged, failed, interrupted (also: killed), or running."""
+    if is_held(out):
+        return "running"
+    try:
+        return str(json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "interrupted"
+
+
+def kept(out: Path) -> str:
+    """What a folder holds of a run, in words."""
+    there = [name for name in FILES if (out / name).exists()]
+    found = checkpoints.present(out)
+    if found:
+        there.append(f"a checkpoint after round {int(found[0].name)} (fastfedpg resume {out} goes on from it)")
+    return f"kept in {out}: {', '.join(there) or 'nothing'}"
 
 
 def versions() -> str:

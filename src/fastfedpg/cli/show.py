@@ -1,0 +1,104 @@
+"""`fastfedpg show`: a problem, in words, numbers and a picture."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from rich.console import Console
+
+from fastfedpg.config import Pairs
+from fastfedpg.errors import InputError
+from fastfedpg.problems import PROBLEMS, TabularProblem, exact, make
+from fastfedpg.study import canvas
+from fastfedpg.study.portraits import portrait
+
+FEW = 8
+"""Each agent's own best return is printed for so many agents, else their range."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """Draw a problem and say what it is."""
+
+    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
+    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P, reward, rho and gamma."""
+    problem_args: Pairs = field(default_factory=dict)
+    """Parameters of the problem's maker, as in n=7 mid=.6."""
+    agents: int | None = None
+    """The number of agents N; the problem's own unless given."""
+    reward_range: tuple[float, float] | None = None
+    """LO HI of the rewards in a file, if not 0 1."""
+    out: Path | None = None
+    """The picture's name, with or without .png or .svg (both are written); the problem's name unless given."""
+    overwrite: bool = False
+    """Replace a picture that is already there."""
+
+
+def show(arguments: list[str], console: Console, errors: Console) -> int:
+    """Draw a problem and say what it is."""
+    asked = tyro.cli(Show, prog="fastfedpg show", args=arguments, console_outputs=True)
+    problem = make(asked.problem, asked.problem_args, asked.agents, asked.reward_range)
+    stem = _stem(asked)
+    for line in (*_definition(asked), "", *_facts(problem)):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        written = portrait(stem, problem, f"{problem.name}: what each agent is paid for")
+    except OSError as error:
+        raise InputError(f"{stem.parent}: the picture can't be written there ({error.strerror})") from None
+    console.print(f"\npicture: {', '.join(map(str, written))}", highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
+def _stem(asked: Show) -> Path:
+    """Where the picture goes, without suffix, if nothing is there yet."""
+    stem = asked.out or Path(Path(asked.problem).name.removesuffix(".npz"))
+    if stem.is_dir():
+        raise InputError(f"{stem} is a folder; give the picture's name, as in --out {stem / 'picture'}")
+    if stem.suffix in (".png", ".svg"):
+        stem = stem.with_suffix("")
+    there = [str(file) for file in canvas.files(stem) if file.exists()]
+    if there and not asked.overwrite:
+        raise InputError(f"{' and '.join(there)} already there; give --overwrite to replace, or another --out")
+    return stem
+
+
+def _definition(asked: Show) -> Iterator[str]:
+    maker = PROBLEMS.get(asked.problem)
+    if maker is None:
+        yield f"{asked.problem}: a problem from a file"
+        return
+    defaults = {k: p.default for k, p in inspect.signature(maker).parameters.items()}
+    given = {**defaults, **asked.problem_args, **({} if asked.agents is None else {"agents": asked.agents})}
+    yield f"{asked.problem} ({', '.join(f'{k}={v}' for k, v in given.items())})\n"
+    yield inspect.getdoc(maker) or ""
+
+
+def _facts(problem: TabularProblem) -> Iterator[str]:
+    """Numbers in the user's units, as those of runs are."""
+    rows = {
+        "agents": str(problem.N),
+        "states": str(problem.S),
+        "actions": f"{problem.A} ({', '.join(problem.actions)})" if problem.A <= FEW else str(problem.A),
+        "gamma": f"{problem.gamma:g}",
+        "rewards": f"in [{problem.reward.min():g}, {problem.reward.max():g}]; "
+        f"reward range {problem.reward_range[0]:g} to {problem.reward_range[1]:g}",
+        "kernels": "shared by all agents" if problem.P.ndim == 3 else "differ between agents",
+        "starts": "shared by all agents" if problem.rho.ndim == 1 else "differ between agents",
+        "J, uniform policy": f"{problem.scale * exact.J(problem, np.zeros((problem.S, problem.A))):.6g}",
+    }
+    own = [problem.scale * best.J for best in exact.own_optima(problem)]
+    if problem.shared:
+        rows["J*, best common policy"] = f"{problem.scale * exact.optimum(problem).J:.6g}"
+    else:
+        rows["J, lower bound"] = f"{np.mean(own):.6g} (no J*: kernels or starts differ; the mean of the own optima)"
+    best = problem.reward_range[1] / (1 - problem.gamma) - np.array(own)
+    each = "; ".join(f"{name} {x:.4g}" for name, x in zip(problem.agents, best, strict=True))
+    rows["own best returns"] = each if problem.N <= FEW else f"{best.min():.4g} to {best.max():.4g}"
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        yield f"{name:<{width}}  {value}"

@@ -1,0 +1,224 @@
+"""Checkpoints: where a run stands and what it has recorded, as safetensors and TOML, whole or not at all.
+
+Each is a folder `checkpoints/ROUND` of its own, written under another name, synced and renamed; the last two are kept.
+"""
+
+import hashlib
+import shutil
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tomli_w
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from fastfedpg.config import Config
+from fastfedpg.problems import TabularProblem
+from fastfedpg.runtime import Result, Standing
+from fastfedpg.study.files import PART, sync
+
+FOLDER, ARRAYS, ABOUT = "checkpoints", "state.safetensors", "checkpoint.toml"
+FORMAT = 1
+KEPT = 2
+LARGEST_SHARE = 0.05
+"""Of the time, at most this goes into checkpoints that are asked for by the clock."""
+
+FREE = ("checkpoint_rounds", "checkpoint_seconds")
+"""Settings that change no number of a run."""
+
+
+class Identity(NamedTuple):
+    """What a checkpoint must have in common with the run that goes on from it."""
+
+    versions: str
+    settings: dict[str, Any]
+    problem: str
+
+
+class Checkpoint(NamedTuple):
+    """A run that can go on."""
+
+    standing: Standing
+    result: Result | None  # what was recorded until then
+    seconds: float
+
+
+class Refused(ValueError):
+    """A checkpoint that can't be used, and why."""
+
+
+def identity(config: Config, problem: TabularProblem, theta0: np.ndarray | None, versions: str) -> Identity:
+    """The settings and the arrays that decide a run's numbers, and what computes them."""
+    digest = hashlib.sha256()
+    for array in (problem.P, problem.reward, problem.rho, problem.gamma, problem.reward_range, theta0):
+        if array is not None:
+            digest.update(repr(np.shape(array)).encode() + np.ascontiguousarray(array, np.float64).tobytes())
+    settings = {k: v for k, v in asdict(config).items() if v is not None and k not in FREE}
+    return Identity(versions, tomllib.loads(tomli_w.dumps(settings)), digest.hexdigest())
+
+
+def write(out: Path, who: Identity, standing: Standing, result: Result | None, seconds: float) -> Path:
+    """Put a run away; older checkpoints than the previous one are removed."""
+    folder = out / FOLDER
+    folder.mkdir(exist_ok=True)
+    for left in folder.glob(f"{PART}*"):
+        shutil.rmtree(left)
+    part, final = folder / f"{PART}{standing.round:09d}", folder / f"{standing.round:09d}"
+    part.mkdir()
+    try:
+        save_file({**_arrays("standing", standing[2:]), **_arrays("result", _parts(result))}, part / ARRAYS)
+        about = {
+            "format": FORMAT,
+            "round": standing.round,
+            "recorded": standing.recorded,
+            **_values(result),
+            "seconds": seconds,
+            "sha256": _digest(part / ARRAYS),
+            "versions": who.versions,
+            "problem_sha256": who.problem,
+            "config": who.settings,
+        }
+        (part / ABOUT).write_text(tomli_w.dumps(about), encoding="utf-8")
+        for file in (part / ARRAYS, part / ABOUT, part):
+            sync(file)
+        if final.exists():
+            shutil.rmtree(final)
+        part.rename(final)
+        sync(folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    for old in present(out)[KEPT:]:
+        shutil.rmtree(old)
+    return final
+
+
+def present(out: Path) -> list[Path]:
+    """The checkpoints of a folder, newest first."""
+    return sorted((p for p in (out / FOLDER).glob("[0-9]*") if p.is_dir()), reverse=True)
+
+
+def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that can be used; `note` hears of each that can't, and why."""
+    for folder in present(out):
+        try:
+            return read(folder, who, form)
+        except Refused as error:
+            note(f"{folder}: refused: {error}")
+    return None
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself."""
+    try:
+        return tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Refused(f"damaged: {ABOUT} can't be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
+    """One checkpoint, if it is whole and of this run."""
+    said = about(folder)
+    if said.get("format") != FORMAT:
+        raise Refused(f"of another version: its format is {said.get('format')}, this is {FORMAT}")
+    if said.get("versions") != who.versions:
+        raise Refused(f"of another version: made by {said.get('versions')}; this is {who.versions}")
+    if said.get("config") != who.settings:
+        raise Refused(f"of another configuration: {_difference(said.get('config'), who.settings)}")
+    if said.get("problem_sha256") != who.problem:
+        raise Refused("of another configuration: the problem's arrays or theta0 have changed")
+    try:
+        if _digest(folder / ARRAYS) != said.get("sha256"):
+            raise Refused(f"damaged: {ARRAYS} is not what was written")
+        arrays = load_file(folder / ARRAYS)
+        standing = Standing(int(said["round"]), int(said["recorded"]), *_restored("standing", form[2:], arrays))
+        result = _result(arrays, said.get("columns"))
+        return Checkpoint(standing, result, float(said["seconds"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, Refused):
+            raise
+        raise Refused(f"damaged: {getattr(error, 'strerror', None) or error}") from None
+
+
+class Keeper:
+    """When the next checkpoint is due: after so many rounds, or so many seconds."""
+
+    def __init__(self, config: Config, done: int) -> None:
+        self.rounds, self.seconds = config.checkpoint_rounds, config.checkpoint_seconds
+        self.done, self.at, self.took = done, time.monotonic(), 0.0
+
+    def due(self, done: int) -> bool:
+        """Whether it is time."""
+        if self.rounds is not None and done // self.rounds > self.done // self.rounds:
+            return True
+        return time.monotonic() - self.at >= max(self.seconds, self.took / LARGEST_SHARE)
+
+    def kept(self, done: int, began: float) -> None:
+        """There was one, or an attempt at it, that began then."""
+        self.done, self.at = done, time.monotonic()
+        self.took = self.at - began
+
+
+def _named(prefix: str, tree: Any) -> list[tuple[str, Any]]:
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [(prefix + jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+
+
+def _arrays(prefix: str, tree: Any) -> dict[str, np.ndarray]:
+    raw = lambda x: jax.random.key_data(x) if _is_key(x) else x
+    return {name: np.ascontiguousarray(raw(x)) for name, x in _named(prefix, tree)}
+
+
+def _restored(prefix: str, form: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The tree that was written, if it has this form."""
+    leaves = []
+    for name, x in _named(prefix, form):
+        saved = arrays[name]
+        leaf = jax.random.wrap_key_data(jnp.asarray(saved), impl=jax.random.key_impl(x)) if _is_key(x) else saved
+        if leaf.shape != x.shape or leaf.dtype != x.dtype:
+            raise Refused(f"damaged: {name} is {leaf.dtype}{leaf.shape}, and must be {x.dtype}{x.shape}")
+        leaves.append(leaf)
+    return jax.tree.unflatten(jax.tree.structure(form), leaves)
+
+
+def _is_key(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _parts(result: Result | None) -> dict[str, Any]:
+    return {} if result is None else asdict(result)
+
+
+def _values(result: Result | None) -> dict[str, Any]:
+    if result is None:
+        return {}
+    return {
+        "J": float(result.final("J").mean()),
+        "gap": float(result.final("gap").mean()),
+        "columns": list(result.metrics),
+    }
+
+
+def _result(arrays: dict[str, np.ndarray], columns: list[str] | None) -> Result | None:
+    if columns is None:
+        return None
+    metrics = {name: arrays[f"result['metrics']['{name}']"] for name in columns}
+    return Result(arrays["result['rounds']"], metrics, arrays["result['returns']"], arrays["result['theta']"])
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _difference(there: Any, here: dict[str, Any]) -> str:
+    there = there if isinstance(there, dict) else {}
+    names = [k for k in {**there, **here} if there.get(k) != here.get(k)]
+    return ", ".join(f"{k} is {there.get(k, 'not set')} there and {here.get(k, 'not set')} here" for k in names)

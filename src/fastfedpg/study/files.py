@@ -1,0 +1,77 @@
+"""Files that are written whole or not at all, and folders that one process at a time works in."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fastfedpg.errors import InputError
+
+PART = ".part-"
+LOCK = ".lock"
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to; what is written takes its place at once, when it is safe on disk."""
+    part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
+    try:
+        yield part
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk itself."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def clear_parts(folder: Path) -> None:
+    """Remove what a killed process was in the middle of writing."""
+    for part in folder.glob(f"{PART}*"):
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Work in a folder as the only process; the system lets go of it however the process ends."""
+    opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another process is at work in this folder") from None
+        yield
+        (folder / LOCK).unlink(missing_ok=True)
+    finally:
+        os.close(opened)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process is at work in a folder."""
+    try:
+        opened = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(opened)
+    return False

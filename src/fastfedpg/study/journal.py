@@ -1,0 +1,132 @@
+"""What a run writes down: checkpoints while it goes, its files when it ends."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastfedpg import runtime
+from fastfedpg.problems import exact
+from fastfedpg.runtime import Record, Result, Standing
+from fastfedpg.study import checkpoints, output
+from fastfedpg.study.checkpoints import Checkpoint, Keeper
+from fastfedpg.study.plans import Plan
+from fastfedpg.study.statistics import bootstrap
+
+Note: TypeAlias = Callable[[str], None]
+"""Hears what a person should know but what stops nothing."""
+
+
+def unsaid(words: str) -> None:
+    """Nobody listens."""
+
+
+def identity(planned: Plan) -> checkpoints.Identity:
+    """What a checkpoint of this run must have in common with it."""
+    config = output.described(planned.config)
+    return checkpoints.identity(config, planned.tabular, planned.theta0, output.versions())
+
+
+class Journal:
+    """One run's records, and its folder if it has one; a run that goes on begins with what was found."""
+
+    def __init__(self, planned: Plan, out: Path | None, found: Checkpoint | None, note: Note) -> None:
+        self.planned, self.out, self.note = planned, out, note
+        self.start = found.standing if found else None
+        self.before = found.result if found else None
+        self.records: list[Record] = []
+        self.began = time.monotonic() - (found.seconds if found else 0.0)
+        self.keeper = Keeper(planned.config, self.start.round if self.start else 0)
+        self.standing: Callable[[], Standing] | None = None
+        self.kept: int | None = None  # the round of the last checkpoint
+
+    @property
+    def last(self) -> int:
+        """The last round that was recorded."""
+        result = self.result()
+        return 0 if result is None else int(result.rounds[-1])
+
+    def result(self, records: list[Record] | None = None) -> Result | None:
+        """Everything that was recorded."""
+        records = self.records if records is None else records
+        new = runtime.collect(records, self.planned.sizes) if records else None
+        return new if self.before is None else self.before if new is None else self.before.then(new)
+
+    def tick(self, done: int, standing: Callable[[], Standing]) -> None:
+        """The run stands between two rounds: put it away if it is time."""
+        self.standing = standing
+        if self.out is not None and self.keeper.due(done):
+            self.keep(standing())
+
+    def keep(self, standing: Standing) -> None:
+        """Write a checkpoint; where that fails, say so and go on: the run itself is well."""
+        assert self.out is not None
+        began = time.monotonic()
+        try:
+            # A record that only an interruption asked for is no part of the run that goes on.
+            result = self.result([r for r in self.records if r.round <= standing.recorded])
+            checkpoints.write(self.out, identity(self.planned), standing, result, began - self.began)
+            self.kept = standing.round
+        except OSError as error:
+            self.note(f"no checkpoint after round {standing.round}: {error.strerror}; {output.kept(self.out)}")
+        self.keeper.kept(standing.round, began)
+
+    def close(self, state: str, message: str) -> Result | None:
+        """Write the run's files, whatever ended it; only a finished run has no more use for its checkpoints."""
+        result, out = self.result(), self.out
+        if out is None:
+            return result
+        if state in ("interrupted", "failed") and self.standing is not None:
+            standing = self.standing()
+            if standing.round != self.kept:
+                self.keep(standing)
+        if result is not None:
+            shape = (self.planned.tabular.S, self.planned.tabular.A)
+            output.write_result(out, result, shape, self.planned.config.first_seed)
+        output.write_summary(out, summary(self.planned, result, state, message, time.monotonic() - self.began))
+        if state == "finished":
+            shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
+        return result
+
+
+def summary(planned: Plan, result: Result | None, state: str, message: str, seconds: float) -> dict[str, Any]:
+    """What a person or a program wants to know first about a run."""
+    config, tabular = planned.config, planned.tabular
+    known: dict[str, Any]
+    if tabular.shared:
+        known = {"J_star": tabular.scale * exact.optimum(tabular, config.tau).J}
+    else:
+        own = [best.J for best in exact.own_optima(tabular, config.tau)]
+        known = {"J_star": None, "J_lower_bound": tabular.scale * float(np.mean(own))}
+    found = {} if result is None else {"J_best_found": float(result.metrics["J"].min())}
+    final = {}
+    if result is not None:
+        for name in result.metrics:
+            mean, low, high = bootstrap(result.final(name))
+            final[name] = {"mean": float(mean), "low": float(low), "high": float(high)}
+    return {
+        "state": state,
+        "message": message,
+        "problem": config.problem,
+        "algorithm": config.algorithm,
+        "oracle": config.oracle,
+        "N": tabular.N,
+        "S": tabular.S,
+        "A": tabular.A,
+        "gamma": tabular.gamma,
+        "rounds_done": 0 if result is None else int(result.rounds[-1]),
+        "rounds": config.rounds,
+        "seeds": config.seeds,
+        "eta": config.eta,
+        "eta_limit_lemma_2": planned.step_limit,
+        **known,
+        **found,
+        "final": final,
+        "interval": "95% bootstrap over seeds",
+        "seconds": seconds,
+        "versions": output.versions(),
+        "notes": list(planned.notes),
+    }
