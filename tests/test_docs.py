@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import fastfedpg
-from fastfedpg import InputError, fast_fedpg, fedavg_pg, independent_pg, simulate, with_oracle
-from fastfedpg.problems import compromise, compromise_grid, random
-from fastfedpg.study import bootstrap, figures
+from fastfedpg.study import bootstrap
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -136,24 +134,6 @@ def test_the_main_job_ends_with_a_table_and_a_figure_and_may_be_repeated(tmp_pat
 def test_examples_are_short():
     for file in (ROOT / "examples").glob("*.py"):
         assert len(file.read_text().splitlines()) < 60
-
-
-@pytest.mark.parametrize("problem", [compromise_grid(n=3, agents=2), random(agents=2, kernel=0.5), compromise()])
-def test_figures_of_grids_and_of_problems_without_one(tmp_path, problem):
-    bound = with_oracle(problem, "exact")
-    results = {
-        "one": simulate(bound, fast_fedpg(0.5, 2), 3, seeds=2),
-        "two": simulate(bound, fedavg_pg(0.5, 2), 3, seeds=2),
-    }
-    for file in figures.overview(tmp_path / "picture", results, problem, "a title"):
-        assert file.stat().st_size > 5000
-    results["alone"] = simulate(bound, independent_pg(0.5, 2), 3, seeds=2)
-    assert figures.overview(tmp_path / "curves", results, problem, "one policy per agent has no one map")
-
-
-def test_drawing_a_problem_without_a_grid_is_refused():
-    with pytest.raises(InputError, match="no grid"):
-        figures.policy_map(None, compromise(), np.zeros(3))
 
 
 def test_bootstrap_interval_covers_as_often_as_it_says():

@@ -4,10 +4,10 @@ import inspect
 import math
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tomli_w
 import tyro
@@ -128,7 +128,7 @@ class Config(Settings):
         if not 0 <= self.first_seed < 2**31 - self.seeds:
             raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
         for name in ("option", "baseline", "runtime"):
-            choices = get_args(_kinds()[name])
+            choices = get_args(get_type_hints(Config)[name])
             if getattr(self, name) not in choices:
                 raise unknown(name, str(getattr(self, name)), choices)
 
@@ -142,53 +142,71 @@ class Config(Settings):
         parameters = inspect.signature(factory).parameters.values()
         return [p.name for p in parameters if p.default is p.empty and not hasattr(self, p.name)]
 
+    def differs(self, other: "Config", free: Collection[str] = ()) -> str:
+        """In which settings two configurations differ, in words; nothing where they agree."""
+        pairs = [(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name not in free]
+        return ", ".join(f"{name} is {_said(a)} there and {_said(b)} here" for name, a, b in pairs if a != b)
+
     def to_toml(self) -> str:
         """The settings as TOML; what is not set is left out."""
         return tomli_w.dumps({k: v for k, v in asdict(self).items() if v is not None and v != {}})
 
 
+def _said(value: Any) -> Any:
+    return "not set" if value is None else value
+
+
 def from_toml(path: Path | str) -> Config:
     """A configuration from a TOML file; paths in it are relative to the file's own folder."""
+    return from_mapping(read_toml(path), str(path), Path(path).parent)
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """What a TOML file says."""
     path = Path(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except IsADirectoryError:
         raise InputError(f"{path}: a folder; give the file, {path / 'config.toml'}") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond Python's limits
         raise InputError(f"{path}: not a TOML file ({error})") from None
-    return from_mapping(table, str(path), path.parent)
+
+
+S = TypeVar("S", bound=Settings)
 
 
 def from_mapping(table: Mapping[str, Any], where: str = "configuration", folder: Path | None = None) -> Config:
     """A configuration from names and values, each checked for its name and type."""
-    kinds = _kinds()
+    return settings_from(Config, table, where, folder)
+
+
+def settings_from(kind: type[S], table: Mapping[str, Any], where: str, folder: Path | None = None) -> S:
+    """Settings of one kind or the other; paths are relative to the folder."""
+    kinds = get_type_hints(kind)
     settings = {}
     for name, value in table.items():
         if name not in kinds:
             error = unknown("setting", name, kinds)
             raise InputError(f"{where}: {error}")
-        settings[name] = _fit(f"{where}: {name}", kinds[name], value)
+        settings[name] = fit(f"{where}: {name}", kinds[name], value)
     if folder is not None:
         for name in ("problem", "theta0"):
             if str(settings.get(name) or "").endswith(".npz"):
                 settings[name] = str(folder / settings[name])
-    return Config(**settings)
+    return kind(**settings)
 
 
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(Config)
-
-
-def _fit(what: str, kind: Any, value: Any) -> Any:
+def fit(what: str, kind: Any, value: Any) -> Any:
+    """The value, if it is of the kind that a setting must be."""
     options = [k for k in get_args(kind) if k is not type(None)] if type(None) in get_args(kind) else [kind]
     kind = options[0]
     origin = get_origin(kind) or kind
     if origin is float and (type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)):
         return float(value)
     if origin is tuple and isinstance(value, list | tuple) and len(value) == 2:
-        return tuple(_fit(what, float, v) for v in value)
+        return tuple(fit(what, float, v) for v in value)
     if origin is Literal:
         if value in get_args(kind):
             return value

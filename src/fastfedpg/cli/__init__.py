@@ -6,17 +6,18 @@ from collections.abc import Callable
 from rich.console import Console
 
 from fastfedpg import __version__
-from fastfedpg.cli.listing import list_everything
-from fastfedpg.cli.resume import resume
-from fastfedpg.cli.run import run
+from fastfedpg.cli import compare, listing, resume, run, runs, show
 from fastfedpg.cli.words import QuietConsole, say
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.study import output
 
 COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {
-    "run": run,
-    "resume": resume,
-    "list": list_everything,
+    "run": run.run,
+    "compare": compare.compare,
+    "resume": resume.resume,
+    "runs": runs.runs,
+    "show": show.show,
+    "list": listing.list_everything,
 }
 
 

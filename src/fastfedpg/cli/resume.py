@@ -6,9 +6,11 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.run import carry_out
+from fastfedpg.cli import compare, run
+from fastfedpg.cli.words import noting
 from fastfedpg.errors import InputError
-from fastfedpg.study import output, reopen
+from fastfedpg.study import comparisons, output, reopen
+from fastfedpg.study.progress import progress
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,17 @@ class Resume:
 def resume(arguments: list[str], console: Console, errors: Console) -> int:
     """Go on with a run or a comparison that was interrupted or killed."""
     folder = tyro.cli(Resume, prog="fastfedpg resume", args=arguments, console_outputs=True).folder
+    if (folder / comparisons.FILE).is_file():
+        show = lambda title, rounds: progress(errors, title, rounds)
+        work = lambda: comparisons.resume(folder, show, noting(errors))
+        return compare.carry_out(work, folder, console, errors)
     state = output.state(folder)
     if state == "finished":
         console.print(f"{folder}: the run has finished; there is nothing to do", highlight=False, soft_wrap=True)
         return 0
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")
-    note = lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
+    note = noting(errors)
     with reopen(folder, note) as (planned, found):
         note("from the beginning" if found is None else f"from round {found.standing.round} of {planned.config.rounds}")
-        return carry_out(planned, folder, found, console, errors)
+        return run.carry_out(planned, folder, found, console, errors)

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from fastfedpg.cli.words import new_name, say, value_of
+from fastfedpg.cli.words import new_name, noting, say, value_of
 from fastfedpg.config import Config, from_toml
 from fastfedpg.runtime import Diverged, Result
 from fastfedpg.study import Interrupted, Plan, begin, bootstrap, execute, output
@@ -46,7 +46,7 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
 def carry_out(planned: Plan, out: Path, found: Checkpoint | None, console: Console, errors: Console) -> int:
     """Run what was planned, or go on with what was found, and say how it ended."""
     config = planned.config
-    note = lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
+    note = noting(errors)
     for words in planned.notes:
         note(words)
     try:

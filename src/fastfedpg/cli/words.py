@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +13,11 @@ def say(errors: Console, message: str, code: int) -> int:
     """One line of plain words on stderr, and the exit code that goes with it."""
     errors.print(f"fastfedpg: {message}", soft_wrap=True, highlight=False, markup=False)
     return code
+
+
+def noting(errors: Console) -> Callable[[str], None]:
+    """Says on stderr what a person should know but what stops nothing."""
+    return lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
 
 
 def new_name(stem: Path) -> Path:

@@ -8,12 +8,22 @@ from typing import Any
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.problems import exact
 from fastfedpg.problems.federated import with_oracle
-from fastfedpg.problems.makers import compromise, compromise_grid, garnet, random
+from fastfedpg.problems.grids import compromise_grid, mazes, windy_cliff
+from fastfedpg.problems.lines import opposed_line, river_swim
+from fastfedpg.problems.makers import compromise, garnet, random
 from fastfedpg.problems.tabular import Grid, TabularProblem, load
+from fastfedpg.problems.toy_text import cliff_walking, frozen_lake, taxi
 
 PROBLEMS: dict[str, Callable[..., TabularProblem]] = {
     "compromise": compromise,
     "compromise-grid": compromise_grid,
+    "mazes": mazes,
+    "windy-cliff": windy_cliff,
+    "opposed-line": opposed_line,
+    "river-swim": river_swim,
+    "frozen-lake": frozen_lake,
+    "cliff-walking": cliff_walking,
+    "taxi": taxi,
     "random": random,
     "garnet": garnet,
 }
@@ -34,7 +44,9 @@ def make(
     if name not in PROBLEMS:
         raise unknown("problem", name, PROBLEMS)
     if reward_range is not None:
-        raise InputError(f"problem '{name}' has rewards in [0, 1]; reward_range is for problems from a file")
+        raise InputError(
+            f"problem '{name}' says itself what its rewards range over; reward_range is for problems from a file"
+        )
     if "agents" in arguments:
         raise InputError("the number of agents is set with --agents (agents=…), not as a problem argument")
     if agents is not None:
@@ -75,12 +87,19 @@ __all__ = [
     "PROBLEMS",
     "Grid",
     "TabularProblem",
+    "cliff_walking",
     "compromise",
     "compromise_grid",
     "exact",
+    "frozen_lake",
     "garnet",
     "load",
     "make",
+    "mazes",
+    "opposed_line",
     "random",
+    "river_swim",
+    "taxi",
+    "windy_cliff",
     "with_oracle",
 ]

@@ -1,7 +1,16 @@
 """Ways to run an algorithm, all with the same numbers."""
 
 from fastfedpg.runtime.loop import loop, loop_records
-from fastfedpg.runtime.record import Diverged, MessageSizes, Record, Result, Schedule, collect, message_sizes
+from fastfedpg.runtime.record import (
+    Diverged,
+    MessageSizes,
+    Record,
+    Result,
+    Schedule,
+    collect,
+    message_sizes,
+    samples_in_a_round,
+)
 from fastfedpg.runtime.simulate import simulate, simulate_records
 from fastfedpg.runtime.standing import Standing, shapes
 
@@ -16,6 +25,7 @@ __all__ = [
     "loop",
     "loop_records",
     "message_sizes",
+    "samples_in_a_round",
     "shapes",
     "simulate",
     "simulate_records",

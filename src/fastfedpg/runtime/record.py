@@ -1,6 +1,6 @@
 """What every runtime is asked, what it yields while it runs, and what that adds up to."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
+from fastfedpg.core import Algorithm, Evaluation, Oracle, Problem, key_for
 from fastfedpg.errors import InputError
 
 
@@ -118,27 +118,43 @@ class MessageSizes(NamedTuple):
 def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> MessageSizes:
     """Trace one agent through a round and add up its messages; nothing is computed."""
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
-
-    def one_round(theta: Any, tasks: Any) -> tuple[list[Any], list[Any]]:
-        state, down, memory = algorithm.init(theta, problem.N)
-        oracle, key = problem.oracle(first(tasks)), key_for(0, 0, "", 0)
-        own, memory = oracle.init(key), first(memory)
-        if algorithm.per_agent:
-            state, down = first(state), first(down)
-        ups, downs = [], []
-        for e in algorithm.exchanges:
-            memory, own, up, _ = e.agent(memory, own, down, oracle, key)
-            if e.combine.sent:
-                ups.append(up)
-                downs.append(down)
-            combined = e.combine.merge(jax.tree.map(lambda x: x[None], up))
-            state, down = e.server(state, first(combined) if e.combine.per_agent else combined, 1.0, key)
-        return ups, downs
-
-    ups, downs = jax.eval_shape(one_round, theta, problem.tasks)
+    walk = lambda theta, tasks: _walk(algorithm, problem.oracle(first(tasks)), theta, problem.N)
+    ups, downs, _ = jax.eval_shape(walk, theta, problem.tasks)
     count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
     size = lambda tree: sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
     return MessageSizes(count(ups), count(downs), size(ups), size(downs), len(ups))
+
+
+def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int]) -> int:
+    """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
+    oracle = Oracle(
+        init=lambda key: (),
+        sample=lambda theta, own, key, B: (jnp.asarray(of_estimate(B)), own),
+        gradient=lambda theta, own, batch: jnp.zeros_like(theta),
+        steps=lambda batch: batch,
+    )
+    return int(_walk(algorithm, oracle, jnp.zeros(1), 1)[2])
+
+
+def _walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list[Any], list[Any], Any]:
+    """One agent's messages up and down in one round, and the steps it takes."""
+    first = lambda tree: jax.tree.map(lambda x: x[0], tree)
+    state, down, memory = algorithm.init(theta, N)
+    key, memory = key_for(0, 0, "", 0), first(memory)
+    own = oracle.init(key)
+    if algorithm.per_agent:
+        state, down = first(state), first(down)
+    ups, downs = [], []
+    steps: Any = 0
+    for e in algorithm.exchanges:
+        memory, own, up, info = e.agent(memory, own, down, oracle, key)
+        steps = steps + info.steps
+        if e.combine.sent:
+            ups.append(up)
+            downs.append(down)
+        combined = e.combine.merge(jax.tree.map(lambda x: x[None], up))
+        state, down = e.server(state, first(combined) if e.combine.per_agent else combined, 1.0, key)
+    return ups, downs, steps
 
 
 @dataclass(frozen=True)

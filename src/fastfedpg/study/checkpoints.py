@@ -19,7 +19,8 @@ import tomli_w
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from fastfedpg.config import Config
+from fastfedpg.config import Config, from_mapping
+from fastfedpg.errors import InputError
 from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Result, Standing
 from fastfedpg.study.files import PART, sync
@@ -38,7 +39,7 @@ class Identity(NamedTuple):
     """What a checkpoint must have in common with the run that goes on from it."""
 
     versions: str
-    settings: dict[str, Any]
+    config: Config
     problem: str
 
 
@@ -60,8 +61,7 @@ def identity(config: Config, problem: TabularProblem, theta0: np.ndarray | None,
     for array in (problem.P, problem.reward, problem.rho, problem.gamma, problem.reward_range, theta0):
         if array is not None:
             digest.update(repr(np.shape(array)).encode() + np.ascontiguousarray(array, np.float64).tobytes())
-    settings = {k: v for k, v in asdict(config).items() if v is not None and k not in FREE}
-    return Identity(versions, tomllib.loads(tomli_w.dumps(settings)), digest.hexdigest())
+    return Identity(versions, config, digest.hexdigest())
 
 
 def write(out: Path, who: Identity, standing: Standing, result: Result | None, seconds: float) -> Path:
@@ -83,7 +83,7 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
             "sha256": _digest(part / ARRAYS),
             "versions": who.versions,
             "problem_sha256": who.problem,
-            "config": who.settings,
+            "config": tomllib.loads(who.config.to_toml()),
         }
         (part / ABOUT).write_text(tomli_w.dumps(about), encoding="utf-8")
         for file in (part / ARRAYS, part / ABOUT, part):
@@ -130,8 +130,12 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         raise Refused(f"of another version: its format is {said.get('format')}, this is {FORMAT}")
     if said.get("versions") != who.versions:
         raise Refused(f"of another version: made by {said.get('versions')}; this is {who.versions}")
-    if said.get("config") != who.settings:
-        raise Refused(f"of another configuration: {_difference(said.get('config'), who.settings)}")
+    try:
+        differs = from_mapping(said["config"]).differs(who.config, FREE)
+    except (KeyError, TypeError, AttributeError, InputError) as error:
+        raise Refused(f"damaged: its configuration can't be read ({error})") from None
+    if differs:
+        raise Refused(f"of another configuration: {differs}")
     if said.get("problem_sha256") != who.problem:
         raise Refused("of another configuration: the problem's arrays or theta0 have changed")
     try:
@@ -216,9 +220,3 @@ def _result(arrays: dict[str, np.ndarray], columns: list[str] | None) -> Result 
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _difference(there: Any, here: dict[str, Any]) -> str:
-    there = there if isinstance(there, dict) else {}
-    names = [k for k in {**there, **here} if there.get(k) != here.get(k)]
-    return ", ".join(f"{k} is {there.get(k, 'not set')} there and {here.get(k, 'not set')} here" for k in names)

@@ -1,111 +1,201 @@
-"""Pictures that a stranger understands: curves with their intervals, and policies drawn on their grid."""
+"""Pictures that a stranger understands: what each method reaches and what it costs, together and agent by agent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
-from fastfedpg.errors import InputError
 from fastfedpg.problems import TabularProblem, exact
-from fastfedpg.runtime import Result
-from fastfedpg.study.statistics import bootstrap
+from fastfedpg.study import canvas
+from fastfedpg.study.maps import logits, policies
+from fastfedpg.study.outcomes import Outcome
+from fastfedpg.study.statistics import Interval, bootstrap
 
-# Okabe and Ito's colours are told apart by colour-blind eyes; dashes and markers tell them apart in grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
-LEGEND = "arrows: moves as long as they are probable; dot: stay;\nnumbers: whose corner it is; the median seed's policy"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+ROWS = 24
+"""With more agents than this, they stand side by side as a curve instead of each in its own row."""
 
-
-def overview(
-    path: Path, results: Mapping[str, Result], problem: TabularProblem, title: str, threshold: float = 0.1
-) -> list[Path]:
-    """The gap of each method over the rounds and, for a grid, the policy each has learned; as PNG and SVG."""
-    plt = _pyplot()
-    with plt.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "0"}):
-        maps = problem.grid is not None and all(r.theta.ndim == 2 for r in results.values())
-        wide = len(results) if maps else 0
-        figure = plt.figure(figsize=(6.4 + 2.7 * wide, 4.2), layout="constrained")
-        grid = figure.add_gridspec(1, 1 + wide, width_ratios=[2.3, *[1.0] * wide])
-        _curves(figure.add_subplot(grid[0]), results, problem)
-        axes = [figure.add_subplot(grid[1 + k]) for k in range(wide)]
-        shown = {name: r.theta[_median(r)] for name, r in results.items()} if maps else {}
-        for axis, (name, theta) in zip(axes, shown.items(), strict=True):
-            image = policy_map(axis, problem, theta, threshold)
-            axis.set_title(name)
-        if maps:
-            axes[wide // 2].set_xlabel(LEGEND)
-            bar = figure.colorbar(image, ax=axes, shrink=0.6, label="share of discounted time in a cell")
-            bar.outline.set_visible(False)
-        figure.suptitle(title)
-        written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-        for file in written:
-            figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
-        plt.close(figure)
-    return written
+START, COMMON, ALONE = "at the start", "the best common policy", "its own best policy, alone"
+REFERENCES: dict[str, dict[str, Any]] = {
+    START: {"color": "#888888", "linestyle": ":"},
+    COMMON: {"color": "black", "linestyle": "-"},
+    ALONE: {"color": "#555555", "linestyle": "--"},
+}
 
 
-def _curves(axis: Any, results: Mapping[str, Result], problem: TabularProblem) -> None:
+def curves(path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, title: str) -> list[Path]:
+    """How far each method is from the best common policy, over rounds, samples and bytes; as PNG and SVG."""
+    with canvas.drawing() as plt:
+        figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.9), sharey=True, layout="constrained")
+        handles = draw_curves(axes, outcomes, problem)
+        seeds = [len(o.result.theta) for o in outcomes]
+        canvas.legend(figure, handles, [o.label for o in outcomes], canvas.counted(seeds))
+        canvas.heading(figure, title)
+        return canvas.save(figure, path)
+
+
+def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: TabularProblem) -> list[Any]:
+    """The three panels; returns a handle per method for the legend."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
+
     name = "gap" if problem.shared else "J"
-    seeds = {len(r.theta) for r in results.values()}
-    for k, (label, result) in enumerate(results.items()):
-        mean, low, high = bootstrap(result.metrics[name])
-        style = {"color": COLOURS[k % 7], "linestyle": DASHES[k % 7], "marker": MARKERS[k % 7], "markersize": 4}
-        axis.plot(result.rounds, mean, label=label, markevery=max(1, len(mean) // 8), linewidth=1.6, **style)
-        axis.fill_between(result.rounds, low, high, color=COLOURS[k % 7], alpha=0.2, linewidth=0)
-    axis.set_yscale("log" if problem.shared else "linear")
-    axis.set_xlabel("communication rounds")
-    axis.set_ylabel(("gap to the best common policy, $J - J^*$" if problem.shared else "$J$") + " (reward units)")
-    axis.legend(frameon=False, title=f"mean and 95% interval, {max(seeds)} seeds" if max(seeds) > 1 else None)
-    axis.grid(alpha=0.25)
-
-
-def policy_map(axis: Any, problem: TabularProblem, theta: np.ndarray, threshold: float = 0.1) -> Any:
-    """One policy on its grid: arrows as long as an action is probable, over where the agents then spend their time."""
-    grid = problem.grid
-    if grid is None:
-        raise InputError(f"problem '{problem.name}' has no grid to draw on")
-    pi = softmax(np.asarray(theta, float).reshape(problem.S, problem.A), axis=1)
-    where = exact.occupancy(problem, theta).mean(axis=0).reshape(grid.rows, grid.columns)
-    image = axis.imshow(where, cmap="Greys", vmin=0, vmax=1, alpha=0.6)
-    for s in range(problem.S):
-        row, column = divmod(s, grid.columns)
-        for a, (down, right) in grid.moves.items():
-            p = float(pi[s, a])
-            if p < threshold:
+    intervals = [bootstrap(o.result.metrics[name]) for o in outcomes]
+    rounding = 64 * np.finfo(float).eps * problem.scale / (1 - problem.gamma) ** 2
+    least = _gap_axis(axes, intervals, rounding) if problem.shared else -np.inf
+    handles, silent = [], []
+    for k, (o, (mean, low, high)) in enumerate(zip(outcomes, intervals, strict=True)):
+        sent = (o.result.metrics["bytes_up"] + o.result.metrics["bytes_down"]).mean(axis=0)
+        for axis, x in zip(axes, (o.result.rounds, o.samples, sent), strict=True):
+            if axis is axes[2] and not sent.any():
+                silent.append(o.label)
                 continue
-            if (down, right) == (0, 0):
-                axis.plot(column, row, "o", color=COLOURS[0], markersize=6 * p)
-            else:
-                tip = {
-                    "width": 0.05,
-                    "head_width": min(0.2, 0.4 * p),
-                    "head_length": min(0.16, 0.25 * p),
-                    "length_includes_head": True,
-                }
-                axis.arrow(column, row, 0.45 * p * right, 0.45 * p * down, color=COLOURS[0], linewidth=0, **tip)
-    for s, text in grid.marks.items():
-        row, column = divmod(s, grid.columns)
-        axis.text(column - 0.46, row - 0.44, text, fontsize=7.5, va="top", ha="left", color="black")
-    axis.spines[:].set_visible(True)
-    axis.set_xticks([])
-    axis.set_yticks([])
-    return image
+            step = max(1, len(mean) // 8)
+            apart = (k * step // len(outcomes), step)  # markers of curves that coincide do not
+            style = {**canvas.look(k), "linewidth": 1.6, "markevery": apart}
+            (line,) = axis.plot(x, np.maximum(mean, least), **style)
+            if np.isfinite(low).all():
+                band = np.maximum(low, least), np.maximum(high, least)
+                axis.fill_between(x, *band, color=style["color"], alpha=0.17, linewidth=0)
+            if axis is axes[0]:
+                handles.append(line)
+    axes[0].set_xlabel("communication rounds")
+    what = "gap to the best common policy, $J - J^*$" if problem.shared else "mean cost of the agents, $J$"
+    axes[0].set_ylabel(f"{what}\n(reward units; less is better)")
+    axes[1].set_xlabel(f"{' or '.join(dict.fromkeys(o.unit for o in outcomes))}, all agents together")
+    axes[2].set_xlabel("bytes sent and received, one agent")
+    formats = (StrMethodFormatter("{x:,.0f}"), EngFormatter(), EngFormatter(unit="B"))
+    for axis, form in zip(axes, formats, strict=True):
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axis.xaxis.set_major_formatter(form)
+        axis.grid(alpha=0.25)
+    if silent:
+        words = f"not drawn here, since {'it sends' if len(silent) == 1 else 'they send'} nothing: {', '.join(silent)}"
+        axes[2].set_title(canvas.plain(words, 4.2), fontsize=canvas.SMALL)
+    if len(silent) == len(outcomes):
+        axes[2].set_xticks([])
+    return handles
 
 
-def _median(result: Result) -> int:
-    """The seed whose final J is the median one: a policy that is neither lucky nor unlucky."""
-    return int(np.argsort(result.final("J"))[len(result.theta) // 2])
+def _gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> float:
+    """Decades for the gap; returns the least value to be drawn.
+
+    Below `rounding` a gap is zero as far as floating-point numbers can tell, and stands on the lower edge. Where a
+    method's gap is truly negative, decades run both ways from zero, with a linear piece between them.
+    """
+    from matplotlib.ticker import LogFormatter
+
+    axis = axes[0]  # the others share it
+    means = np.concatenate([i.mean for i in intervals])
+    ends = np.concatenate([x[np.isfinite(x)] for i in intervals for x in (i.low, i.high)])
+    top = max(float(np.max(np.append(ends, means))), 10 * rounding)
+    positive = means[means > rounding]
+    smallest = float(positive.min()) if len(positive) else rounding
+    if means.min() < -rounding:
+        largest = max(top, float(-np.min(np.append(ends, means))))
+        axis.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(max(smallest, 1e-3 * largest))), linscale=0.6)
+        for each in axes:
+            each.axhline(0, color="black", linewidth=0.8)
+        return -np.inf
+    if means.min() <= rounding:
+        smallest = rounding
+    lows = ends[ends > smallest / 10]
+    bottom = max(rounding, 0.7 * min(smallest, float(lows.min()) if len(lows) else smallest))
+    axis.set_yscale("log")
+    axis.set_ylim(bottom, max(1.3 * top, 2 * bottom))
+    axis.yaxis.set_major_formatter(LogFormatter())
+    axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
+    return rounding
 
 
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        raise InputError("figures need matplotlib: pip install 'fastfedpg[plot]'") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def agents(
+    path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, title: str, tau: float = 0.0
+) -> list[Path]:
+    """Who gains and who pays: every agent's return under each method, between what it could have; as PNG and SVG."""
+    many = problem.N > ROWS
+    height = 3.9 if many else max(2.0, 0.7 + problem.N * (0.2 + 0.1 * len(outcomes)))
+    with canvas.drawing() as plt:
+        figure = plt.figure(figsize=(9.0, height), layout="constrained")
+        handles, labels = draw_agents(figure.add_subplot(), outcomes, problem, tau)
+        canvas.legend(figure, handles, labels, canvas.counted([len(o.result.theta) for o in outcomes]))
+        canvas.heading(figure, title)
+        return canvas.save(figure, path)
 
-    return plt
+
+def draw_agents(
+    axis: Any, outcomes: Sequence[Outcome], problem: TabularProblem, tau: float = 0.0
+) -> tuple[list[Any], list[str]]:
+    """Agents in rows, or, where they are many, sorted and side by side; returns the legend's handles and labels."""
+    intervals = [bootstrap(o.result.returns[:, -1]) for o in outcomes]
+    marks = references(outcomes, problem, tau)
+    unit = "expected discounted return (reward units; more is better)"
+    near = np.concatenate([*(i.mean for i in intervals), *(x for name, x in marks.items() if name != START)])
+    if START in marks and np.ptp(np.append(near, marks[START])) > 5 * np.ptp(near) > 0:
+        start = marks.pop(START)  # it would press everything else together
+        unit += f"\nat the start: {start.min():.4g} to {start.max():.4g}, too far away to be drawn"
+    draw = _side_by_side if problem.N > ROWS else _rows
+    handles = draw(axis, intervals, marks, problem, outcomes[0].label, unit)
+    axis.grid(alpha=0.25)
+    return handles, [*(o.label for o in outcomes), *marks]
+
+
+def references(outcomes: Sequence[Outcome], problem: TabularProblem, tau: float = 0.0) -> dict[str, np.ndarray]:
+    """What every agent's return (N,) is to be compared with, by the name that the legend gives it."""
+    marks = {}
+    starts = [o.result.returns[:, 0].mean(axis=0) for o in outcomes]
+    if all(np.allclose(start, starts[0]) for start in starts):
+        marks[START] = starts[0]
+    if problem.shared:
+        marks[COMMON] = exact.returns(problem, logits(exact.optimum(problem, tau).policy))
+    own = np.stack([logits(best.policy).ravel() for best in exact.own_optima(problem, tau)])
+    marks[ALONE] = exact.evaluator(problem)(own[None]).returns[0]
+    return marks
+
+
+def _rows(
+    axis: Any,
+    intervals: Sequence[Interval],
+    marks: Mapping[str, np.ndarray],
+    problem: TabularProblem,
+    _: str,
+    unit: str,
+) -> list[Any]:
+    rows = np.arange(problem.N)
+    handles = []
+    for k, (mean, low, high) in enumerate(intervals):
+        y = rows + 0.6 * ((k + 0.5) / len(intervals) - 0.5)
+        style = {**canvas.look(k), "linestyle": "none"}
+        handles.append(axis.plot(mean, y, **style)[0])
+        if np.isfinite(low).all():
+            axis.hlines(y, low, high, color=style["color"], linewidth=1.6)
+    for name, x in marks.items():
+        handles.append(axis.vlines(x, rows - 0.4, rows + 0.4, linewidth=1.5, zorder=0.9, **REFERENCES[name]))
+    axis.set_yticks(rows, canvas.names(problem.agents))
+    axis.set_ylim(problem.N - 0.5, -0.5)
+    axis.set_xlabel(unit)
+    return handles
+
+
+def _side_by_side(
+    axis: Any,
+    intervals: Sequence[Interval],
+    marks: Mapping[str, np.ndarray],
+    problem: TabularProblem,
+    by: str,
+    unit: str,
+) -> list[Any]:
+    order, x = np.argsort(intervals[0].mean), np.arange(1, problem.N + 1)
+    handles = []
+    for k, (mean, low, high) in enumerate(intervals):
+        step = problem.N // 12
+        style = {**canvas.look(k), "markevery": (k * step // len(intervals), step)}
+        handles.append(axis.plot(x, mean[order], **style)[0])
+        if np.isfinite(low).all():
+            axis.fill_between(x, low[order], high[order], color=style["color"], alpha=0.17, linewidth=0)
+    for name, y in marks.items():
+        handles.append(axis.plot(x, y[order], linewidth=1.2, zorder=0.9, **REFERENCES[name])[0])
+    axis.set_xlabel(canvas.plain(f"the {problem.N} agents, sorted by their return under {by}", 8))
+    axis.set_ylabel(unit.replace(" (", "\n(").replace(", too", ",\ntoo"))
+    return handles
+
+
+__all__ = ["agents", "curves", "draw_agents", "draw_curves", "policies", "references"]

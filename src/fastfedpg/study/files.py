@@ -52,13 +52,14 @@ def held(folder: Path) -> Iterator[None]:
     """Work in a folder as the only process; the system lets go of it however the process ends."""
     opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder}: another process is at work in this folder") from None
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(opened)
+        raise InputError(f"{folder}: another process is at work in this folder") from None
+    try:
         yield
-        (folder / LOCK).unlink(missing_ok=True)
     finally:
+        (folder / LOCK).unlink(missing_ok=True)
         os.close(opened)
 
 

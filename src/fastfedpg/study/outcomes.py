@@ -1,11 +1,24 @@
 """Runs as a comparison sees them: read from their folders, one outcome for each."""
 
-from typing import NamedTuple
+import csv
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastfedpg.config import Config
+from fastfedpg.config import Config, from_toml
+from fastfedpg.errors import InputError
+from fastfedpg.problems.tabular import read_npz
 from fastfedpg.runtime import Result
+from fastfedpg.study import budgets, output
+from fastfedpg.study.journal import Note, identity
+from fastfedpg.study.plans import Plan, plan
+
+SAME = ("problem", "problem_args", "agents", "reward_range", "tau")
+"""Settings in which runs must agree to be compared."""
 
 
 class Outcome(NamedTuple):
@@ -18,3 +31,109 @@ class Outcome(NamedTuple):
     samples: np.ndarray  # (records,): all agents together, from the start
     unit: str  # what the samples are: "environment steps", or "gradient estimates" where nothing is played
     seconds: float
+
+
+def read(folder: Path, label: str, note: Note) -> tuple[Outcome, Plan]:
+    """A finished run from its folder; `note` hears of what is damaged and left out."""
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"{folder}: not a run: there is no config.toml in it")
+    state = output.state(folder)
+    if state != "finished":
+        raise InputError(f"{folder}: the run is {state}, not finished{_help(folder, state)}")
+    planned = plan(from_toml(folder / "config.toml"))
+    config = planned.config
+    table, seeds = _metrics(folder / "metrics.csv", planned, note)
+    rounds = table.pop("round")[0].astype(int)
+    chosen = [s - config.first_seed for s in seeds]
+    result = Result(
+        rounds, table, _returns(folder, planned, rounds, chosen, note), _theta(folder, planned, chosen, note)
+    )
+    samples = table["env_steps"].mean(axis=0) if budgets.plays(planned) else rounds * float(budgets.samples(planned))
+    seconds = json.loads((folder / "summary.json").read_text(encoding="utf-8")).get("seconds") or np.nan
+    return Outcome(label, config, tuple(seeds), result, samples, budgets.unit(planned), float(seconds)), planned
+
+
+def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
+    """Refuse runs of different problems, and say what differs."""
+    for (a, p), (b, q) in pairwise(zip(folders, plans, strict=True)):
+        here, there = output.described(p.config), output.described(q.config)
+        differ = [name for name in SAME if getattr(here, name) != getattr(there, name)]
+        said = [f"{name} is {getattr(here, name)} in {a} and {getattr(there, name)} in {b}" for name in differ]
+        arrays = ("P", "reward", "rho", "gamma")
+        if not said and identity(p).problem != identity(q).problem:
+            other = [n for n in arrays if not np.array_equal(getattr(p.tabular, n), getattr(q.tabular, n))]
+            said = [f"{', '.join(other)} of {a} and {b} differ"] if other else []
+        if said:
+            raise InputError(f"runs of different problems can't be compared: {'; '.join(said)}")
+
+
+def labels(folders: Sequence[Path], plans: Sequence[Plan]) -> list[str]:
+    """The algorithm's name where that is enough, else with the folder's."""
+    names = [p.config.algorithm for p in plans]
+    own = [n if names.count(n) == 1 else f"{n} ({f.name or f})" for n, f in zip(names, folders, strict=True)]
+    return own if len({*own}) == len(own) else [str(f) for f in folders]
+
+
+def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarray], list[int]]:
+    """The columns (seeds, records) of those seeds that are there to the end; of one seed, if none is, all there is."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path}: {str(error.strerror).lower()}") from None
+    lines = text.split("\n")  # after the last line break there is nothing, or a line that was cut off
+    names = next(csv.reader(lines[:1]), [])
+    if names[:2] != ["seed", "round"] or len(lines) < 2:
+        raise InputError(f"{path}: not the metrics of a run: its first line must be the names of the columns")
+    good = [row for row in (_row(line, len(names)) for line in lines[1:-1]) if row is not None]
+    recorded, config = list(planned.schedule.recorded()), planned.config
+    by_seed: dict[int, list[list[float]]] = {}
+    for row in good:
+        by_seed.setdefault(int(row[0]), []).append(row)
+    complete = {s: rows for s, rows in by_seed.items() if [int(r[1]) for r in rows] == recorded}
+    if not complete and by_seed:
+        first = next(iter(by_seed))
+        complete = {first: by_seed[first]}
+    used, expected = sum(len(rows) for rows in complete.values()), len(recorded) * config.seeds
+    if not used:
+        raise InputError(f"{path}: not one whole row in it")
+    if used < expected:
+        whole = f"{len(complete)} of {config.seeds} seeds" if len(complete) > 1 or used == len(recorded) else "one seed"
+        cut = f"cut off inside line {len(lines)}; " if lines[-1] else ""
+        note(f"{path}: {cut}{used} of {expected} rows are used ({whole}), {expected - used} are not")
+    values = np.array([complete[s] for s in complete])
+    return {name: values[:, :, k] for k, name in enumerate(names) if name != "seed"}, list(complete)
+
+
+def _row(line: str, width: int) -> list[float] | None:
+    cells = next(csv.reader([line]), [])
+    try:
+        return [float(x or "nan") for x in cells] if len(cells) == width and cells[0] and cells[1] else None
+    except ValueError:
+        return None
+
+
+def _returns(folder: Path, planned: Plan, rounds: np.ndarray, seeds: list[int], note: Note) -> np.ndarray:
+    shape = (planned.config.seeds, len(list(planned.schedule.recorded())), planned.tabular.N)
+    found = _array(folder / "agents.npz", ("returns", "round"), "returns", [shape], note)
+    return np.full((len(seeds), len(rounds), shape[-1]), np.nan) if found is None else found[seeds, : len(rounds)]
+
+
+def _theta(folder: Path, planned: Plan, seeds: list[int], note: Note) -> np.ndarray:
+    S, A, n = planned.tabular.S, planned.tabular.A, planned.config.seeds
+    found = _array(folder / "final.npz", ("theta",), "theta", [(n, S, A), (n, planned.tabular.N, S, A)], note)
+    return np.full((len(seeds), S * A), np.nan) if found is None else found[seeds].reshape(*found[seeds].shape[:-2], -1)
+
+
+def _array(path: Path, names: tuple[str, ...], name: str, shapes: list[Any], note: Note) -> np.ndarray | None:
+    try:
+        found = read_npz(path, names)[name]
+        if found.shape in shapes:
+            return found
+        note(f"{path}: {name} has shape {found.shape}, not {' or '.join(map(str, shapes))}; it is left out")
+    except InputError as error:
+        note(f"{error}; it is left out")
+    return None
+
+
+def _help(folder: Path, state: str) -> str:
+    return f"; fastfedpg resume {folder} goes on with it" if state in ("interrupted", "failed") else ""

@@ -5,8 +5,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -45,36 +45,30 @@ def check_folder(out: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def opened(
-    out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None, overwrite: bool
-) -> Iterator[None]:
-    """A folder of one's own: an earlier run's files are cleared from it, and how to repeat the run is written down.
-
-    config.toml comes last: where it stands, all that a run needs is there.
-    """
-    new = not out.exists()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with held(out):
-            try:
-                clear(out, overwrite)
-                describe(out, config, problem, theta0)
-            except OSError as error:
+def opened(out: Path, clear: Callable[[], None], describe: Callable[[], None]) -> Iterator[None]:
+    """A folder of one's own: cleared of what was there, and how to repeat the work written down, before it begins."""
+    with ExitStack() as stack:
+        new, mine = not out.exists(), False
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(out))
+            mine = True
+            clear()
+            describe()
+        except BaseException as error:
+            if new and mine:
+                shutil.rmtree(out, ignore_errors=True)
+            if isinstance(error, OSError):
                 raise InputError(f"{out}: {error.strerror}; nothing was run") from None
-            new = False
-            yield
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror}; nothing was run") from None
-    finally:
-        if new:
-            shutil.rmtree(out, ignore_errors=True)
+            raise
+        yield
 
 
 def clear(out: Path, overwrite: bool) -> None:
     """Remove an earlier run's files."""
     if (out / "config.toml").exists() and not overwrite:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
-    for name in ("config.toml", *FILES):
+    for name in FILES:
         (out / name).unlink(missing_ok=True)
     shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
     clear_parts(out)
@@ -88,15 +82,20 @@ def described(config: Config) -> Config:
 
 
 def describe(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
-    """All that is needed to repeat the run, or to go on with it."""
+    """All that is needed to repeat the run, or to go on with it; config.toml last: where it stands, all is there."""
+    copy_files(out, config, problem, theta0)
+    head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
+    write_text(out / "config.toml", head + described(config).to_toml())
+
+
+def copy_files(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
+    """Copies of the files that a configuration names, so that the folder stands alone."""
     if config.problem not in PROBLEMS:
         with whole(out / "problem.npz") as part:
             problem.save(part)
     if theta0 is not None:
         with whole(out / "theta0.npz") as part:
             np.savez(part, theta=theta0)
-    head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
-    write_text(out / "config.toml", head + described(config).to_toml())
 
 
 def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) -> None:

@@ -50,14 +50,16 @@ class Plan:
         return int(self.config.taken_by(ALGORITHMS[self.config.algorithm]).get("H", 1))
 
 
-def plan(config: Config) -> Plan:
-    """Check a configuration and build what it names; nothing is run and nothing is written."""
+def plan(config: Config, like: Plan | None = None) -> Plan:
+    """Check a configuration and build what it names; nothing is run and nothing is written.
+
+    With `like`, a plan for the same problem, oracle and start, those are taken from there instead of built again.
+    """
     config.check()
     if config.algorithm not in ALGORITHMS:
         raise unknown("algorithm", config.algorithm, ALGORITHMS)
     if config.oracle not in ORACLES:
         raise unknown("oracle", config.oracle, ORACLES)
-    tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
     factory = ALGORITHMS[config.algorithm]
     lacking = config.lacked_by(factory)
     if lacking:
@@ -65,12 +67,7 @@ def plan(config: Config) -> Plan:
             f"algorithm '{config.algorithm}' needs {', '.join(lacking)}, which is no setting: "
             "give the parameter a default, or add a field of that name to Config"
         )
-    settings = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
-    problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
-    theta0 = None if config.theta0 is None else _read_theta0(config, tabular)
-    if theta0 is not None:
-        start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
-        problem = problem._replace(theta0=start.reshape(config.seeds, -1))
+    tabular, problem, theta0 = (like.tabular, like.problem, like.theta0) if like else _built(config)
     algorithm = factory(**config.taken_by(factory))
     schedule = Schedule(
         config.rounds, config.seeds, config.metrics_every, config.participants, first_seed=config.first_seed
@@ -79,6 +76,17 @@ def plan(config: Config) -> Plan:
         schedule.check(problem, algorithm)
         sizes = runtime.message_sizes(problem, algorithm, np.zeros(tabular.S * tabular.A))
     return Plan(config, tabular, problem, algorithm, schedule, sizes, theta0, tuple(_without_effect(config)))
+
+
+def _built(config: Config) -> tuple[TabularProblem, Problem, np.ndarray | None]:
+    tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
+    settings = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
+    problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
+    theta0 = None if config.theta0 is None else _read_theta0(config, tabular)
+    if theta0 is not None:
+        start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
+        problem = problem._replace(theta0=start.reshape(config.seeds, -1))
+    return tabular, problem, theta0
 
 
 def _read_theta0(config: Config, tabular: TabularProblem) -> np.ndarray:

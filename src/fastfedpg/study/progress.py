@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
 import numpy as np
@@ -18,8 +18,17 @@ Report: TypeAlias = Callable[..., None]
 """Called as report(rounds done), and at each record as report(rounds done, record)."""
 
 
+Show: TypeAlias = Callable[[str, int], AbstractContextManager[Report]]
+"""Called as show(title, rounds) for each piece of work, gives a report for it."""
+
+
 def silent(done: int, record: Record | None = None) -> None:
     """Show nothing."""
+
+
+def unseen(title: str, rounds: int) -> AbstractContextManager[Report]:
+    """Progress that nobody sees."""
+    return nullcontext(silent)
 
 
 @contextmanager

@@ -42,7 +42,8 @@ def begin(config: Config, out: Path, overwrite: bool = False) -> Iterator[Plan]:
     """Check the folder and the configuration, and only then open the folder."""
     output.check_folder(out, overwrite)
     planned = plan(config)
-    with output.opened(out, config, planned.tabular, planned.theta0, overwrite):
+    clear = lambda: output.clear(out, overwrite)
+    with output.opened(out, clear, lambda: output.describe(out, config, planned.tabular, planned.theta0)):
         yield planned
 
 

@@ -1,0 +1,68 @@
+"""`fastfedpg compare`: several methods on one problem, or runs that are there already."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import tyro
+from rich.console import Console
+
+from fastfedpg.cli.words import new_name, noting, say, value_of
+from fastfedpg.study import Interrupted, comparisons, output, table
+from fastfedpg.study.comparisons import Comparison, Report
+from fastfedpg.study.progress import progress
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare methods on one problem and one budget, or finished runs."""
+
+    comparison: Comparison
+    folders: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Folders of finished runs to compare, instead of running anything."""
+    config: Path | None = None
+    """A TOML file with any of these settings; flags given beside it win."""
+    out: Path | None = None
+    """The folder for the results; a new one under runs/ unless given."""
+    overwrite: bool = False
+    """Replace an earlier comparison in that folder."""
+
+
+def compare(arguments: list[str], console: Console, errors: Console) -> int:
+    """Compare methods on one problem and one budget, or finished runs."""
+    base = Comparison()
+    if (file := value_of("--config", arguments)) is not None:
+        base = comparisons.from_file(Path(file))
+    parsed = tyro.cli(
+        tyro.conf.OmitArgPrefixes[Compare],
+        prog="fastfedpg compare",
+        args=arguments,
+        default=Compare(base),
+        console_outputs=True,
+    )
+    comparison, note = parsed.comparison, noting(errors)
+    show = lambda title, rounds: progress(errors, title, rounds)
+    out = parsed.out or new_name(Path("runs") / f"compare-{Path(comparison.settings.problem).stem}")
+    if parsed.folders:
+        work = lambda: comparisons.compare_runs(parsed.folders, out, parsed.overwrite, note)
+    else:
+        work = lambda: comparisons.compare(comparison, out, parsed.overwrite, show, note)
+    return carry_out(work, out, console, errors)
+
+
+def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: Console) -> int:
+    """Do it, and say how it ended."""
+    try:
+        report = work()
+    except Interrupted as error:
+        return say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
+    except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
+        return say(errors, f"failed: {error}; {output.kept(out)}; fastfedpg resume {out} goes on", 1)
+    console.print(table.show(report.lines, report.title, report.shared))
+    for words in table.footnotes(report.lines):
+        console.print(words, soft_wrap=True, highlight=False, markup=False)
+    for file in report.files:
+        if file.suffix != ".svg":
+            console.print(f"written: {file}", soft_wrap=True, highlight=False, markup=False)
+    return 0
