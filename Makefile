@@ -1,4 +1,4 @@
-# Two commands: `make run` (the main job) and `make test` (lint, types, all tests). Both set up .venv first.
+# Two commands: `make run` (the main job; ARGS adds flags) and `make test` (lint, types, all tests). Both set up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -16,7 +16,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 run: $(STAMP)
-	$(BIN)/python examples/compromise_grid.py --out runs/compromise-grid
+	$(BIN)/fastfedpg compare --algorithms fast_fedpg fedavg_pg scaffold_pg --problem compromise-grid --oracle gpomdp \
+	    --baseline leave-one-out --H 20 --eta 2 --B 32 --K 50 --rounds 100 --seeds 8 --out runs/compromise-grid \
+	    --overwrite $(ARGS)
 
 test: lint types unit
 

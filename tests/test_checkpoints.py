@@ -1,4 +1,4 @@
-"""A run that was stopped and taken up again is, to the bit, one that was never stopped; and what is refused, and why."""
+"""A run that was stopped and taken up again is, to the bit, one that never was; and what is refused, and why."""
 
 import ast
 import errno
@@ -33,7 +33,7 @@ from fastfedpg.core import Evaluation, Problem
 from fastfedpg.problems import PROBLEMS
 from fastfedpg.runtime import Diverged, Schedule, collect, loop_records, message_sizes, shapes, simulate_records
 from fastfedpg.study import Interrupted, checkpoints, files, output, plan, runs
-from fastfedpg.study.checkpoints import FORMAT, Identity, Keeper
+from fastfedpg.study.checkpoints import FORMAT, Keeper
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 FILES = {"config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
@@ -57,6 +57,7 @@ CONFIG = Config(
     metrics_every=4,
 )
 OFTEN = replace(CONFIG, checkpoint_rounds=2)
+WHOLE = "whole"
 VERSION = "fastfedpg 0.0.1, jax 0.0.1, numpy 0.0.1"
 plan_once = cache(lambda toml: plan(fastfedpg.config.from_mapping(tomllib.loads(toml))))
 
@@ -115,14 +116,14 @@ def recorded(out: Path | str) -> list[int]:
 
 
 def killed(out: str = "out", at: int = 8, config: Config = OFTEN) -> Path:
-    """What a kill after round `at` leaves on disk: a copy of the folder at that moment, while the run goes on."""
+    """What a kill after round `at` leaves on disk: a copy of its folder then; the run itself ends in WHOLE."""
 
     def report(done: int, record=None) -> None:
         if done >= at and not Path(out).exists():
             shutil.copytree("running", out, ignore=shutil.ignore_patterns(files.LOCK))
 
     fastfedpg.run(config, "running", report=report)
-    shutil.rmtree("running")
+    Path("running").rename(WHOLE)
     return Path(out)
 
 
@@ -148,9 +149,9 @@ def test_the_copy_that_stands_for_a_killed_run_is_one(never_stopped):
 
 KILLS = 20
 STARTING = 4  # of them fall into the first seconds, in which Python and JAX are imported and compiled programs loaded
-AHEAD = 4  # the others wait for 1 to this many new checkpoints first
-JITTER = 0.06  # and then for up to so many seconds: a few checkpoints' time, so that it ends anywhere inside of one
-LONG = replace(CONFIG, rounds=700, metrics_every=7, checkpoint_rounds=1)  # more than 16 (4 + 60 ms) of rounds
+AHEAD = 3  # the others wait for 1 to this many new checkpoints first
+JITTER = 0.04  # and then for up to so many seconds: a few checkpoints' time, so that it ends anywhere inside of one
+LONG = replace(CONFIG, rounds=400, metrics_every=7, checkpoint_rounds=1)  # 16 times 3 and what 40 ms hold: 13 at most
 LIMIT = 60.0  # seconds for one child process; it needs about three
 
 
@@ -208,7 +209,7 @@ def test_killed_at_20_random_moments_it_ends_in_the_same_bytes(tmp_path):
             codes.append(process.wait(LIMIT))
         said = Path("stderr").read_text()
         assert "refused" not in said, said
-        if start[0] == "resume" and (found := re.search(r"note: from round (\d+) of 700", said)):
+        if start[0] == "resume" and (found := re.search(r"note: from round (\d+) of 400", said)):
             from_round.append(int(found[1]))
             assert from_round[-1] == before, "the newest of all"
         reached.append(last_round())
@@ -226,7 +227,7 @@ def test_killed_at_20_random_moments_it_ends_in_the_same_bytes(tmp_path):
     assert reached[-1] < LONG.rounds
     with child("resume", "out", environment=environment) as process:
         assert process.wait(LIMIT) == 0, Path("stderr").read_text()
-    assert f"from round {reached[-1]} of 700" in Path("stderr").read_text()
+    assert f"from round {reached[-1]} of 400" in Path("stderr").read_text()
     assert numbers("out") == numbers("whole")
     assert {p.name for p in Path("out").iterdir()} == FILES
 
@@ -281,8 +282,6 @@ def test_between_any_two_system_calls_a_kill_does_no_harm(monkeypatch, never_sto
 
 def test_what_a_killed_process_was_writing_is_cleared_away(never_stopped, capsys):
     out = killed()
-    for name in ("final.npz", "checkpoints/000000009"):
-        (out / name).parent.joinpath(f"{files.PART}1-{Path(name).name}").mkdir() if "/" in name else None
     (out / f"{files.PART}1-metrics.csv").write_text("seed,rou")
     (out / f"checkpoints/{files.PART}000000009").mkdir()
     (out / f"checkpoints/{files.PART}000000009/{checkpoints.ARRAYS}").write_bytes(b"half")
@@ -324,12 +323,13 @@ def test_a_folder_belongs_to_one_process_until_that_is_killed(tmp_path, capsys):
 # Stopped in any round, by any algorithm
 
 
-PROBLEM = with_oracle(ref.small_problem(N=3, S=3, A=2, seed=7), "gpomdp", B=2, K=3)
+TABULAR = ref.small_problem(N=3, S=3, A=2, seed=7)
+PROBLEM = with_oracle(TABULAR, "gpomdp", B=2, K=3)
 SCHEDULE = Schedule(7, seeds=2, metrics_every=3, participants=2, first_seed=4)
 RUNTIMES = {"loop": loop_records, "simulate": simulate_records}
 BOTH = pytest.mark.parametrize("runtime", RUNTIMES)
-WHO = Identity(VERSION, {"eta": 0.3}, "of the problem")
 SETTINGS = Config(eta=0.3, H=2)
+WHO = checkpoints.identity(SETTINGS, TABULAR, None, VERSION)
 
 
 @cache
@@ -501,7 +501,7 @@ def test_checkpoint_rounds_says_after_which_rounds(every, at, runtime, written):
 
 
 def test_a_run_that_goes_on_keeps_to_the_same_rounds(written):
-    out = killed(at=5, config=replace(CONFIG, checkpoint_rounds=3))
+    out = killed(at=3, config=replace(CONFIG, checkpoint_rounds=3))
     written.clear()
     fastfedpg.study.resume(out)
     assert written == [6, 9]
@@ -579,22 +579,36 @@ def in_words(old: str, new: str):
     return lambda folder: edit(folder / checkpoints.ABOUT, old, new)
 
 
+def without(name: str):
+    return lambda folder: (folder / name).unlink()
+
+
+def with_words(data: bytes):
+    return lambda folder: (folder / checkpoints.ABOUT).write_bytes(data)
+
+
+OTHER_FORMAT = in_words(f"format = {FORMAT}\n", f"format = {FORMAT + 1}\n")
+OTHER_VERSION = in_words(output.versions(), VERSION)
 REFUSED = {
     "a flipped bit": (a_flipped_bit, "damaged: state.safetensors is not what was written"),
     "half a file": (half_a_file, "damaged: state.safetensors is not what was written"),
-    "no arrays": (lambda folder: (folder / checkpoints.ARRAYS).unlink(), "damaged: No such file or directory"),
-    "no words": (lambda folder: (folder / checkpoints.ABOUT).unlink(), "damaged: checkpoint.toml can't be read (No such"),
-    "garbage": (lambda folder: (folder / checkpoints.ABOUT).write_bytes(b"\xff\x00"), "damaged: checkpoint.toml can't be"),
-    "empty": (lambda folder: (folder / checkpoints.ABOUT).write_text(""), "of another version: its format is None"),
-    "another format": (in_words(f"format = {FORMAT}", f"format = {FORMAT + 1}"), f"of another version: its format is {FORMAT + 1}, this is {FORMAT}"),
-    "another version": (in_words(output.versions(), VERSION), f"of another version: made by {VERSION}; this is fastfedpg"),
-    "another setting": (in_words("eta = 0.5", "eta = 0.25"), "of another configuration: eta is 0.25 there and 0.5 here"),
-    "another number of runs": (in_words("seeds = 2", "seeds = 3"), "of another configuration: seeds is 3 there and 2 here"),
+    "no arrays": (without(checkpoints.ARRAYS), "damaged: No such file or directory"),
+    "no words": (without(checkpoints.ABOUT), "damaged: checkpoint.toml can't be read (No such file or directory)"),
+    "garbage": (with_words(b"\xff\x00"), "damaged: checkpoint.toml can't be read ("),
+    "nothing said": (with_words(b""), f"of another version: its format is None, this is {FORMAT}"),
+    "another format": (OTHER_FORMAT, f"of another version: its format is {FORMAT + 1}, this is {FORMAT}"),
+    "another version": (OTHER_VERSION, f"of another version: made by {VERSION}; this is {output.versions()}"),
+    "another step": (
+        in_words("\neta = 0.5", "\neta = 0.25"),
+        "of another configuration: eta is 0.25 there and 0.5 here",
+    ),
+    "another seed": (in_words("\nseeds = 2", "\nseeds = 3"), "of another configuration: seeds is 3 there and 2 here"),
+    "no such setting": (in_words("\nseeds = 2", "\nseed = 2"), "damaged: "),
     "another round": (in_words("\nround = 8", "\nround = 9"), "damaged: "),
     "another record": (in_words("\nrecorded = 4", "\nrecorded = 8"), "damaged: "),
     "no round": (in_words("\nround = 8", "\nround = 'x'"), "damaged: "),
     "another column": (in_words('"gap"', '"gab"'), "damaged: "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
@@ -627,7 +641,7 @@ def test_refused_ones_make_room_for_those_of_the_run_that_starts_again(never_sto
     """They are of later rounds than the new ones, which must not be taken for the older ones and removed."""
     out = killed()
     for folder in checkpoints.present(out):
-        in_words(output.versions(), VERSION)(folder)
+        OTHER_VERSION(folder)
     seen = {}
     fastfedpg.study.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
     assert 2 in seen[2]
@@ -666,33 +680,43 @@ def test_how_often_checkpoints_are_written_may_be_edited(never_stopped, capsys):
     assert numbers(out) == never_stopped
 
 
+def killed_with_files() -> Path:
+    """A run of a problem and a start from files, each a few numbers, killed after the third of four rounds."""
+    two = ref.small_problem(N=2, S=2, A=2, seed=3)
+    np.savez("mdp.npz", P=two.P, reward=two.reward, rho=two.rho, gamma=two.gamma)
+    np.savez("start.npz", theta=np.zeros((2, 2)))
+    files_too = Config("mdp.npz", theta0="start.npz", algorithm="centralised_pg", rounds=4, checkpoint_rounds=1)
+    return killed(at=3, config=files_too)
+
+
+def test_a_run_from_files_goes_on_in_its_own_folder(capsys):
+    out = killed_with_files()
+    for name in ("mdp.npz", "start.npz"):
+        Path(name).unlink()
+    out.rename("moved")
+    assert command("resume", "moved") == 0
+    assert "note: from round 3 of 4" in capsys.readouterr().err
+    assert numbers("moved") == numbers(WHOLE)
+
+
 @pytest.mark.parametrize("changed", ["problem.npz", "theta0.npz"])
 def test_another_problem_or_start_is_another_run(changed, capsys):
-    tabular = ref.small_problem(N=2, S=2, A=2, seed=3)
-    reward = tabular.reward.copy()
-    reward[0, 0, 0] /= 2
-    np.savez("mdp.npz", P=tabular.P, reward=tabular.reward, rho=tabular.rho, gamma=tabular.gamma)
-    np.savez("start.npz", theta=np.zeros((2, 2)))
-    config = Config("mdp.npz", theta0="start.npz", rounds=4, checkpoint_rounds=1, H=1)
-    out = killed(at=3, config=config)
-    fastfedpg.run(config, "unchanged")
-    assert command("resume", out) == 0, "moved into the folder, the files are the same"
-    assert "from round 3 of 4" in capsys.readouterr().err
-    assert numbers(out) == numbers("unchanged")
-    shutil.rmtree(out)
-    out = killed(at=3, config=config)
-    if changed == "problem.npz":
-        np.savez(out / changed, P=tabular.P, reward=reward, rho=tabular.rho, gamma=tabular.gamma)
-    else:
-        np.savez(out / changed, theta=np.eye(2))
+    out = killed_with_files()
+    with np.load(out / changed) as file:
+        arrays = dict(file)
+    for name in {"reward", "theta"} & {*arrays}:
+        arrays[name] = (arrays[name] + 0.5) / 2
+        arrays[name][..., 0] = 0.75
+    np.savez(out / changed, **arrays)
     assert command("resume", out) == 0
     said = capsys.readouterr().err
+    why = "of another configuration: the problem's arrays or theta0 have changed"
     for number in (3, 2):
-        assert (
-            f"00000000{number}: refused: of another configuration: the problem's arrays or theta0 have changed" in said
-        )
-    assert "from the beginning" in said
-    assert numbers(out) != numbers("unchanged")
+        assert f"note: out/checkpoints/00000000{number}: refused: {why}" in said
+    assert "note: from the beginning" in said
+    assert recorded(out) == [0, 1, 2, 3, 4]
+    first = [np.load(Path(folder) / "agents.npz")["returns"][0, 0] for folder in (out, WHOLE)]
+    assert not np.allclose(*first), "already the start is that of the files as they are now"
 
 
 def test_arrays_of_another_form_are_refused():
@@ -701,7 +725,7 @@ def test_arrays_of_another_form_are_refused():
     folder = checkpoints.write(Path(), WHO, stood[0]._replace(recorded=-1), None, 0.0)
     with pytest.raises(checkpoints.Refused, match="damaged"):
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("scaffold_pg"), SCHEDULE))
-    with pytest.raises(checkpoints.Refused, match="damaged: .* is float64.* and must be float64"):
+    with pytest.raises(checkpoints.Refused, match=r"damaged: .* is float64\(2, .* and must be float64\(3, "):
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("fedavg_pg"), replace(SCHEDULE, seeds=3)))
 
 
@@ -852,7 +876,7 @@ def read_only(*args, **more):
 
 
 def test_a_disk_that_becomes_read_only(monkeypatch, never_stopped, capsys):
-    """From round 6 on no name can be made, changed or removed. Root may do all that, so the system's answer is given."""
+    """From round 6 on no name can be made, changed or removed; as root may do all that, the answer is simulated."""
     real = checkpoints.write
     with monkeypatch.context() as patch:
 
@@ -1003,7 +1027,6 @@ def test_a_run_that_failed_can_go_on(never_stopped, monkeypatch, capsys):
 
 def test_two_that_begin_at_once_leave_each_other_alone(monkeypatch):
     """The second one looks, and sees no folder, a moment before the first one makes it."""
-    planned = runs.plan(CONFIG)
     real = Path.mkdir
 
     def late(path, *args, **more):
@@ -1011,8 +1034,7 @@ def test_two_that_begin_at_once_leave_each_other_alone(monkeypatch):
         first.__enter__()
         return real(path, *args, **more)
 
-    first = output.opened(Path("out"), CONFIG, planned.tabular, None, False)
-    second = output.opened(Path("out"), CONFIG, planned.tabular, None, False)
+    first, second = runs.begin(CONFIG, Path("out")), runs.begin(CONFIG, Path("out"))
     monkeypatch.setattr(Path, "mkdir", late)
     with pytest.raises(InputError, match="another process is at work"):
         second.__enter__()

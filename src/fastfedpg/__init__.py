@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from fastfedpg.runtime import Result as Result
     from fastfedpg.runtime import loop as loop
     from fastfedpg.runtime import simulate as simulate
+    from fastfedpg.study import Comparison as Comparison
     from fastfedpg.study import Interrupted as Interrupted
+    from fastfedpg.study import compare as compare
+    from fastfedpg.study import resume as resume
     from fastfedpg.study import run as run
 
 __version__ = version("fastfedpg")
@@ -47,7 +50,7 @@ _HOMES = {
     "errors": ("InputError",),
     "problems": ("TabularProblem", "with_oracle"),
     "runtime": ("Diverged", "Result", "loop", "simulate"),
-    "study": ("Interrupted", "run"),
+    "study": ("Comparison", "Interrupted", "compare", "resume", "run"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("core", "problems")

@@ -44,6 +44,8 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
             name, x = ("J", record.evaluation.J) if np.isnan(gap).any() else ("gap", gap)
             value = f"{name} {np.mean(x):.4g}", record.round
         text, of = value
+        if of is None and done > 0:
+            return ""
         return text if of in (None, done) else f"{text} after round {of}"
 
     def rate(done: int) -> str:

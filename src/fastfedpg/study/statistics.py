@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 
 
 NONE = "no difference at this sample size"
-SMALL = 0.01
+SMALL, ROUNDING = 0.01, 1e-9
 
 
 def difference(
@@ -51,14 +51,15 @@ def difference(
 
     Less is better. A difference is claimed when the bootstrap interval leaves out 0 and the sign-flip test, which is
     exact where the difference is symmetric about 0, rejects at the same level. With n seeds its least p is 2^(1-n), so
-    fewer than 6 seeds show nothing. Without noise there is nothing to test, and a difference counts from `SMALL` of the
-    scale on.
+    fewer than 6 seeds show nothing. Without noise there is nothing to test: a difference counts from `SMALL` of the
+    scale on, or from a factor of two on where that is more than rounding.
     """
     d = np.asarray(other, float) - np.asarray(first, float)
     level = 1 - 0.05 / comparisons
     if not noise:
-        mean = d.mean()
-        return Difference(Interval(mean, mean, mean), _words(mean if abs(mean) >= SMALL * scale else 0.0))
+        mean, (less, more) = d.mean(), sorted((float(np.mean(first)), float(np.mean(other))))
+        counts = more - less >= SMALL * scale or more >= 2 * max(less, ROUNDING * scale) > 0
+        return Difference(Interval(mean, mean, mean), _words(mean if counts else 0.0))
     interval = bootstrap(d, level)
     outside = interval.low > 0 or interval.high < 0
     return Difference(interval, _words(float(interval.mean) if outside and sign_flip(d) <= 1 - level else 0.0))

@@ -145,7 +145,7 @@ def footnotes(lines: Sequence[Line]) -> list[str]:
     if not others:
         return []
     if not any(line.noise for line in lines):
-        rule = "no noise in these runs; a difference counts from 1% of the first gap on"
+        rule = "no noise in these runs: a difference counts from 1% of the first gap, or a factor of two, on"
     else:
         level = "95%" if len(others) == 1 else f"95% for all {len(others)} together"
         rule = f"better or worse than {first.label}: by the paired interval, {level}, and by a sign-flip test"
