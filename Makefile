@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit format clean
+.PHONY: setup run test lint types unit format pages clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,10 @@ unit: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Every number in the pages, and the pictures, again.
+pages: $(STAMP)
+	$(BIN)/python docs/outputs.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,59 @@
+"""Runs every command that a page names as `<!-- output: COMMAND -->` and puts what it prints below it.
+
+python docs/outputs.py [PAGE …] from the repository's folder; all pages unless given.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
+PICTURES = {
+    "curves.png": "compare-curves.png",
+    "policies.png": "compare-policies.png",
+    "agents.png": "compare-agents.png",
+}
+
+
+def printed(command: str, folder: Path) -> str:
+    """The command's own words, without the names of the files it wrote."""
+    words = shlex.split(command)
+    if words[0] == "fastfedpg":
+        words[0] = str(Path(sys.executable).with_name("fastfedpg"))
+    elif words[0] == "make":
+        words += ["-s", "-C", str(ROOT), f"ARGS=--out {folder / 'main'}"]
+    print(command, flush=True)
+    done = subprocess.run(
+        words, cwd=folder, env={**os.environ, "COLUMNS": "80"}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("written: ")]
+    return "\n".join(lines).strip("\n")
+
+
+def main(pages: list[Path]) -> None:
+    """Each command once, whichever pages name it."""
+    known: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+
+        def fill(found: re.Match[str]) -> str:
+            command = found["command"]
+            if command not in known:
+                known[command] = printed(command, folder)
+            shown = "" if command.startswith("make") else f"$ {command}\n"
+            return f"{found[1]}```\n{shown}{known[command]}\n```\n"
+
+        for page in pages:
+            page.write_text(MARK.sub(fill, page.read_text(encoding="utf-8")), encoding="utf-8")
+        for name, there in PICTURES.items():
+            if (folder / "main" / name).exists():
+                (ROOT / "docs" / there).write_bytes((folder / "main" / name).read_bytes())
+
+
+if __name__ == "__main__":
+    main([Path(p) for p in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
