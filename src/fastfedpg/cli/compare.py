@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.words import new_name, noting, say, value_of
-from fastfedpg.study import Interrupted, comparisons, output, table
+from fastfedpg.study import Interrupted, comparisons, table
 from fastfedpg.study.comparisons import Comparison, Report
 from fastfedpg.study.progress import progress
 
@@ -57,8 +57,10 @@ def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: C
         report = work()
     except Interrupted as error:
         return say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
+    except KeyboardInterrupt:
+        return say(errors, f"interrupted; {comparisons.kept(out)}", 130)
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {error}; {output.kept(out)}; fastfedpg resume {out} goes on", 1)
+        return say(errors, f"failed: {error}; {comparisons.kept(out)}", 1)
     console.print(table.show(report.lines, report.title, report.shared))
     for words in table.footnotes(report.lines):
         console.print(words, soft_wrap=True, highlight=False, markup=False)

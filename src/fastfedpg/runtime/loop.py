@@ -68,6 +68,7 @@ def loop_records(
         every = [(run.state, run.down, _stack(run.memory), _stack(run.own)) for run in runs]
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
         state, down, memory, own = _stack(every)
+        drift = drift.astype(schedule.starts(problem).dtype)
         return Standing(done, recorded, state, down, memory, own, drift, steps, taken)
 
     def record() -> Record:

@@ -129,7 +129,7 @@ def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None],
     """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
     oracle = Oracle(
         init=lambda key: (),
-        sample=lambda theta, own, key, B: (jnp.asarray(of_estimate(B)), own),
+        sample=lambda theta, own, key, B: (of_estimate(B), own),
         gradient=lambda theta, own, batch: jnp.zeros_like(theta),
         steps=lambda batch: batch,
     )

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+import jax
+
 from fastfedpg import runtime
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
@@ -27,7 +29,8 @@ def samples(planned: Plan) -> int:
     """What a round costs, all participants together: environment steps, or estimates where nothing is played."""
     B, K = planned.config.B, planned.config.K
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
-    each = runtime.samples_in_a_round(planned.algorithm, of_estimate)
+    with jax.enable_x64(True):  # a round can take more than 2^31 steps
+        each = runtime.samples_in_a_round(planned.algorithm, of_estimate)
     return each * planned.schedule.taking_part(planned.problem)
 
 

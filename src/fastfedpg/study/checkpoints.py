@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import tomli_w
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from fastfedpg.config import Config, from_mapping
 from fastfedpg.errors import InputError
@@ -73,7 +73,8 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
     part, final = folder / f"{PART}{standing.round:09d}", folder / f"{standing.round:09d}"
     part.mkdir()
     try:
-        save_file({**_arrays("standing", standing[2:]), **_arrays("result", _parts(result))}, part / ARRAYS)
+        # Not save_file: on a full disk it raises an error of its own, which is no OSError.
+        (part / ARRAYS).write_bytes(save({**_arrays("standing", standing[2:]), **_arrays("result", _parts(result))}))
         about = {
             "format": FORMAT,
             "round": standing.round,
@@ -95,14 +96,17 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    for old in present(out)[KEPT:]:
+    # Later ones were refused, or the run would have gone on from them.
+    mine = [p for p in present(out) if int(p.name) <= standing.round]
+    for old in set(present(out)) - set(mine[:KEPT]):
         shutil.rmtree(old)
     return final
 
 
 def present(out: Path) -> list[Path]:
     """The checkpoints of a folder, newest first."""
-    return sorted((p for p in (out / FOLDER).glob("[0-9]*") if p.is_dir()), reverse=True)
+    found = (p for p in (out / FOLDER).glob("[0-9]*") if p.name.isdecimal() and p.is_dir())
+    return sorted(found, key=lambda p: int(p.name), reverse=True)
 
 
 def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]) -> Checkpoint | None:
@@ -144,6 +148,9 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         arrays = load_file(folder / ARRAYS)
         standing = Standing(int(said["round"]), int(said["recorded"]), *_restored("standing", form[2:], arrays))
         result = _result(arrays, said.get("columns"))
+        recorded = -1 if result is None else int(result.rounds[-1])
+        if (standing.round, standing.recorded) != (int(folder.name), recorded):
+            raise Refused(f"damaged: {ABOUT} says round {standing.round} and recorded {standing.recorded}")
         return Checkpoint(standing, result, float(said["seconds"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, Refused):
@@ -185,7 +192,7 @@ def _restored(prefix: str, form: Any, arrays: dict[str, np.ndarray]) -> Any:
     leaves = []
     for name, x in _named(prefix, form):
         saved = arrays[name]
-        leaf = jax.random.wrap_key_data(jnp.asarray(saved), impl=jax.random.key_impl(x)) if _is_key(x) else saved
+        leaf = jax.random.wrap_key_data(jnp.asarray(saved), impl=_impl(x)) if _is_key(x) else saved
         if leaf.shape != x.shape or leaf.dtype != x.dtype:
             raise Refused(f"damaged: {name} is {leaf.dtype}{leaf.shape}, and must be {x.dtype}{x.shape}")
         leaves.append(leaf)
@@ -194,6 +201,10 @@ def _restored(prefix: str, form: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def _is_key(x: Any) -> bool:
     return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _impl(x: Any) -> Any:
+    return jax.random.key_impl(jnp.empty((), x.dtype))  # which takes no shapes
 
 
 def _parts(result: Result | None) -> dict[str, Any]:

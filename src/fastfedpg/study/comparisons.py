@@ -179,6 +179,14 @@ def present(
     return Report(lines, problem.shared, title, files)
 
 
+def kept(out: Path) -> str:
+    """What a folder holds of a comparison, in words, and how to go on with it."""
+    there = [name for name in (FILE, "tune.csv", "table.csv") if (out / name).exists()]
+    there += [f"{name} ({output.state(out / name)})" for name in ALGORITHMS if (out / name / "config.toml").is_file()]
+    go_on = f"; fastfedpg resume {out} goes on" if (out / FILE).exists() else ""
+    return f"kept in {out}: {', '.join(there) or 'nothing'}{go_on}"
+
+
 def _plans(comparison: Comparison) -> dict[str, Plan]:
     plans: dict[str, Plan] = {}
     for name in comparison.algorithms:

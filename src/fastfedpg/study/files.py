@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fastfedpg.errors import InputError
@@ -59,7 +59,8 @@ def held(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        (folder / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that has become read-only it stays, and holds nobody up
+            (folder / LOCK).unlink()
         os.close(opened)
 
 

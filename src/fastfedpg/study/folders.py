@@ -60,7 +60,8 @@ def _said(folder: Path) -> dict[str, Any]:
     """How far it came and its gap: from the summary, or of a run that was killed from its newest checkpoint."""
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        return {"done": summary["rounds_done"], "gap": summary["final"].get("gap", {}).get("mean")}
+        gap = summary["final"].get("gap", {}).get("mean")
+        return {"done": int(summary["rounds_done"]), "gap": None if gap is None else float(gap)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     for checkpoint in checkpoints.present(folder):

@@ -123,9 +123,10 @@ def state(out: Path) -> str:
     if is_held(out):
         return "running"
     try:
-        return str(json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"])
+        said = json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"]
     except (OSError, ValueError, KeyError, TypeError):
         return "interrupted"
+    return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"
 
 
 def kept(out: Path) -> str:

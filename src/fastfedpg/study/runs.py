@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import jax
@@ -50,14 +50,18 @@ def begin(config: Config, out: Path, overwrite: bool = False) -> Iterator[Plan]:
 @contextmanager
 def reopen(out: Path, note: Note) -> Iterator[tuple[Plan, Checkpoint | None]]:
     """Open the folder of a run that has not come to its end; without a usable checkpoint it starts again."""
-    if not (out / "config.toml").is_file():
-        raise InputError(f"{out}: no run to go on with: there is no config.toml in it")
-    with held(out):
-        planned = plan(from_toml(out / "config.toml"))
-        clear_parts(out)
-        with jax.enable_x64(True):
-            form = runtime.shapes(planned.problem, planned.algorithm, planned.schedule)
-        found = checkpoints.newest(out, identity(planned), form, note)
+    with ExitStack() as stack:
+        try:
+            if not (out / "config.toml").is_file():
+                raise InputError(f"{out}: no run to go on with: there is no config.toml in it")
+            stack.enter_context(held(out))
+            planned = plan(from_toml(out / "config.toml"))
+            clear_parts(out)
+            with jax.enable_x64(True):
+                form = runtime.shapes(planned.problem, planned.algorithm, planned.schedule)
+            found = checkpoints.newest(out, identity(planned), form, note)
+        except OSError as error:
+            raise InputError(f"{out}: {error.strerror}; nothing was run") from None
         if found is None and checkpoints.present(out):
             note("no checkpoint can be used: the run starts again from its beginning")
         yield planned, found

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE
+from rich.markup import escape
 from rich.table import Table
 
 from fastfedpg.study import budgets
@@ -105,12 +106,12 @@ def _median(values: np.ndarray, seeds: int) -> float:
 
 def show(lines: Sequence[Line], title: str, shared: bool) -> Table:
     """The table for people: quantities down, methods across."""
-    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("", no_wrap=True)
     for line in lines:
-        table.add_column(line.label, justify="right", overflow="fold")
+        table.add_column(escape(line.label), justify="right", overflow="fold")
     several = lines[0].noise and max(line.seeds for line in lines) > 1
-    first, unit = lines[0].label, lines[0].unit
+    first, unit = escape(lines[0].label), lines[0].unit
     add = lambda label, of: table.add_row(label, *(of(line) for line in lines))
     add("step size eta", lambda x: f"{x.eta:g}")
     add(
