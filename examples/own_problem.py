@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from fastfedpg import Comparison, TabularProblem, compare
-from fastfedpg.config import Settings
+from fastfedpg import Comparison, Settings, TabularProblem, compare
 from fastfedpg.study import table
 from fastfedpg.study.progress import progress
 
@@ -27,7 +26,7 @@ def main() -> None:
     settings = Settings(problem="runs/road.npz", reward_range=(0.0, 10.0), H=20, rounds=100)
     console = Console()
     report = compare(
-        Comparison(settings, ("fast_fedpg", "fedavg_pg", "scaffold_pg"), eta={"all": 2.0}),
+        Comparison(settings, ("fast_fedpg", "fedavg_pg", "scaffold_pg"), eta=2.0),
         Path("runs/road"),
         overwrite=True,
         show=lambda title, rounds: progress(console, title, rounds),

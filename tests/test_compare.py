@@ -23,7 +23,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from fastfedpg import Config, InputError, cli
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import Settings, from_toml
-from fastfedpg.study import budgets, comparisons, figures, files, outcomes, plan, tuning
+from fastfedpg.study import budgets, comparisons, figures, files, folders, outcomes, plan, resume, run, tuning
 from fastfedpg.study.comparisons import Comparison
 from fastfedpg.study.statistics import NONE, bootstrap, difference, sign_flip
 
@@ -518,7 +518,13 @@ def test_step_sizes_that_diverge_in_a_real_run():
 
 def test_too_few_candidates():
     with pytest.raises(InputError, match="candidates = 5; a fair choice needs at least 6"):
-        tune(candidates=5)
+        Comparison(tune=True, candidates=5).check()
+
+
+def test_tuning_refuses_step_sizes_for_single_methods():
+    with pytest.raises(InputError, match="the middle of one grid for all methods; give one number"):
+        Comparison(tune=True, eta={"fast_fedpg": 2.0}).check()
+    Comparison(tune=True, eta=2.0).check()
 
 
 # Statistics
@@ -575,7 +581,7 @@ def test_several_comparisons_ask_for_more():
     assert np.isclose(difference(first, other, 2).interval.mean, 1)
     one, two = difference(first, other, 1).interval, difference(first, other, 2).interval
     assert two.low < one.low < one.high < two.high
-    assert one == bootstrap(other, 0.95)
+    assert one == bootstrap(other, 0.95, resamples=100_000)
 
 
 def test_without_noise_a_difference_counts_from_one_percent_of_the_first_gap_on():
@@ -584,6 +590,16 @@ def test_without_noise_a_difference_counts_from_one_percent_of_the_first_gap_on(
     assert difference(gap, gap + 0.0101, noise=False, scale=1.0).verdict == "worse"
     assert difference(gap, gap - 0.0101, noise=False, scale=1.0).verdict == "better"
     assert difference(gap, gap, noise=False, scale=0.0).verdict == NONE
+
+
+def test_without_noise_a_factor_of_two_counts_where_it_is_more_than_rounding():
+    of = lambda a, b, **how: difference(np.array([a]), np.array([b]), noise=False, scale=1.0, **how).verdict
+    assert of(1e-4, 2.1e-4) == "worse"
+    assert of(2.1e-4, 1e-4) == "better"
+    assert of(1e-4, 1.9e-4) == NONE
+    assert of(0.0, 1e-4) == "worse"
+    assert of(1e-15, 8e-15) == NONE, "rounding"
+    assert of(1e-4, 2.1e-4, factor=False) == NONE, "values without a natural zero"
 
 
 def test_differences_are_paired():
@@ -622,7 +638,7 @@ def test_the_table_is_what_the_run_folders_hold(original):
             assert row["difference"] == row["verdict"] == ""
         else:
             d = gap[:, -1] - first
-            mean, low, high = bootstrap(d, 1 - 0.05 / 2)
+            mean, low, high = bootstrap(d, 1 - 0.05 / 2, resamples=100_000)
             assert value("difference") == pytest.approx(d.mean(), rel=1e-9)
             assert (value("difference_low"), value("difference_high")) == pytest.approx((low, high), rel=1e-9)
             assert row["verdict"] == difference(first, gap[:, -1], 2).verdict
@@ -1137,14 +1153,15 @@ def diverging(monkeypatch, *names):
 def test_a_method_that_diverges_is_left_out(monkeypatch, capsys):
     diverging(monkeypatch, "fast_fedpg")
     out = compare(*EXACT)
-    (said,) = notes(capsys)
+    said, instead = notes(capsys)
     assert said.startswith("fast_fedpg is left out: ")
+    assert instead == "differences are to fedavg_pg instead of fast_fedpg"
     assert "Try a smaller eta" in said
     assert list(table(out)) == ["fedavg_pg", "scaffold_pg"]
     assert table(out)["scaffold_pg"]["difference"], "to the first that is left"
     monkeypatch.setattr(comparisons, "execute", None)
     assert command("resume", out) == 0, "and it is not tried again"
-    assert notes(capsys) == ["fast_fedpg is left out: it diverged"]
+    assert notes(capsys) == ["fast_fedpg is left out: it diverged", instead]
 
 
 def test_all_diverge(monkeypatch, capsys):
@@ -1201,3 +1218,29 @@ def test_no_figures_without_matplotlib(finished, monkeypatch, capsys):
     assert command("resume", finished) == 0
     assert notes(capsys) == ["no figures: matplotlib is not installed"]
     assert list(table(finished)) == list(THREE)
+
+
+def test_a_start_from_a_file_is_no_noise(tmp_path):
+    """One theta for all seeds makes exact runs no less exact: the 1% rule holds, and copies are not replicates."""
+    np.savez(tmp_path / "start.npz", theta=np.zeros((1, 3)))
+    settings = Settings(problem="compromise", H=10, rounds=60, seeds=1, theta0=str(tmp_path / "start.npz"))
+    report = comparisons.compare(Comparison(settings, TWO, eta=0.05), tmp_path / "out", note=lambda words: None)
+    assert not report.lines[1].noise
+    assert report.lines[1].difference.verdict == "worse"
+
+
+def test_overwriting_leaves_one_identity(tmp_path):
+    """A run over a comparison is a run, and a comparison over a run a comparison."""
+    config = Config(problem="compromise", rounds=2)
+    settings = Settings(problem="compromise", rounds=2, seeds=1)
+    run(config, tmp_path / "out")
+    comparisons.compare(Comparison(settings, TWO, eta=0.05), tmp_path / "out", overwrite=True, note=lambda words: None)
+    assert {e.folder.name for e in folders.find(tmp_path / "out")} == set(TWO)
+    run(config, tmp_path / "out", overwrite=True)
+    assert not (tmp_path / "out" / comparisons.FILE).exists()
+
+
+def test_python_resume_does_not_repeat_what_has_finished(tmp_path):
+    run(Config(problem="compromise", rounds=2), tmp_path / "out")
+    with pytest.raises(InputError, match="has finished; there is nothing to go on with"):
+        resume(tmp_path / "out")

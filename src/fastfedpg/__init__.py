@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastfedpg.algorithms import independent_pg as independent_pg
     from fastfedpg.algorithms import scaffold_pg as scaffold_pg
     from fastfedpg.config import Config as Config
+    from fastfedpg.config import Settings as Settings
     from fastfedpg.core import Algorithm as Algorithm
     from fastfedpg.core import Exchange as Exchange
     from fastfedpg.core import Oracle as Oracle
@@ -45,7 +46,7 @@ _HOMES = {
         "independent_pg",
         "scaffold_pg",
     ),
-    "config": ("Config",),
+    "config": ("Config", "Settings"),
     "core": ("Algorithm", "Exchange", "Oracle", "Problem"),
     "errors": ("InputError",),
     "problems": ("TabularProblem", "with_oracle"),

@@ -45,6 +45,7 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     show = lambda title, rounds: progress(errors, title, rounds)
     out = parsed.out or new_name(Path("runs") / f"compare-{Path(comparison.settings.problem).stem}")
     if parsed.folders:
+        out = parsed.out or new_name(Path("runs") / "compare-runs")
         work = lambda: comparisons.compare_runs(parsed.folders, out, parsed.overwrite, note)
     else:
         work = lambda: comparisons.compare(comparison, out, parsed.overwrite, show, note)
@@ -62,7 +63,7 @@ def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: C
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {comparisons.kept(out)}", 1)
     console.print(table.show(report.lines, report.title, report.shared))
-    for words in table.footnotes(report.lines):
+    for words in table.footnotes(report.lines, report.shared):
         console.print(words, soft_wrap=True, highlight=False, markup=False)
     for file in report.files:
         if file.suffix != ".svg":

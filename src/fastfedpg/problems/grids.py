@@ -19,8 +19,9 @@ def compromise_grid(
     """The compromise in n x n cells: each agent's corner pays it 1, the centre pays everybody `mid`.
 
     Five actions (up, down, left, right, stay); walls block. With probability `slip` a uniformly random one of the five
-    replaces the chosen action. R_i(s, a) depends on the current cell only: 1 in agent i's corner (corner i mod 4),
-    `mid` in the centre, 0 elsewhere. Nothing ends; rho is uniform over all cells.
+    replaces the chosen action. R_i(s, a) depends on the current cell only: 1 in agent i's corner (number i mod 4 of top
+    left, bottom right, top right, bottom left), `mid` in the centre, 0 elsewhere. Nothing ends; rho is uniform over all
+    cells.
     """
     at_least("agents", agents, 1)
     if n < 3 or n % 2 == 0:
@@ -54,9 +55,9 @@ def mazes(
 
     Four actions (up, down, left, right); the outer walls block. With probability `slip` a uniformly random one of the
     four replaces the chosen action. Agent i draws one goal cell and `obstacles` obstacle cells (0: only the goals
-    differ), uniformly among those mazes in which its goal can be reached from every cell without entering an obstacle;
-    its draw does not depend on N. Arriving or staying in a cell pays r_i = 1 at the goal, -1 at an obstacle, 0
-    elsewhere: R_i(s, a) = sum_s' P(s'|s, a) r_i(s'), in [-1, 1]. rho is uniform over all cells.
+    differ), uniformly among those mazes in which its goal can be reached from every cell, obstacles among them, without
+    entering another obstacle; its draw does not depend on N. Arriving or staying in a cell pays r_i = 1 at the goal, -1
+    at an obstacle, 0 elsewhere: R_i(s, a) = sum_s' P(s'|s, a) r_i(s'), in [-1, 1]. rho is uniform over all cells.
 
     The size, the three kinds of cell, the actions, what they pay and the arbitrary start are those of "A Decentralized
     Policy Gradient Approach to Multi-Task Reinforcement Learning", where dynamics may differ too. Here they do not: an
@@ -115,7 +116,7 @@ def windy_cliff(agents: int = 5, n: int = 4, wind: float = 1.0, gamma: float = 0
     reward[:, cliff] = -100.0
     reward[:, goal] = 100.0
     return TabularProblem(
-        P if wind > 0 else P[0],
+        P if wind > 0 and agents > 1 else P[0],
         reward,
         np.eye(S)[start],
         gamma,

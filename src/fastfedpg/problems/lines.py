@@ -62,8 +62,9 @@ def river_swim(agents: int = 4, S: int = 6, home: float = 0.005, gamma: float = 
 
     Six cells, these probabilities, this start and the payments of the even agents, 5 and 10,000 divided by 10,000, are
     those of Strehl and Littman (2008), "An analysis of model-based Interval Estimation for Markov Decision Processes";
-    the odd agents are added here. At the default gamma swimming up is best for all on average up to home = 0.06; from
-    the uniform policy the common gradient leads there at the default `home`, but to the lower end at 0.05.
+    the odd agents are added here. With an even number of agents and the default gamma, swimming up everywhere is best
+    for all on average up to home = 0.056. From the uniform policy the common gradient leads there at the default
+    `home`, but to the lower end at 0.05; the default was chosen for that.
     """
     at_least("agents", agents, 1)
     at_least("S", S, 3)

@@ -25,7 +25,8 @@ def frozen_lake(agents: int = 3, slippery: int = 1, gamma: float = 0.95) -> Tabu
     one, (0, 3) and (3, 1), by row and column. P is gymnasium's table for its standard map with the goals of all agents
     in it: holes and goals are absorbing; with slippery = 1 the move is the chosen one or one of the two at right angles
     to it, with probability 1/3 each, with slippery = 0 the chosen one. Arriving at one's own goal pays 1, once;
-    everything else pays 0. rho is the start, cell (0, 0). One agent alone has gymnasium's own environment.
+    everything else pays 0. rho is the start, cell (0, 0). One agent alone has gymnasium's own environment, without its
+    time limit.
     """
     at_least("agents", agents, 1)
     toy_text = _gymnasium("frozen-lake")
@@ -62,7 +63,8 @@ def cliff_walking(agents: int = 3, slippery: int = 0, gamma: float = 0.99) -> Ta
     one into the cliff, cells (3, 1) to (3, 10), pays -100 and leads back to the start; with slippery = 1 the move
     is the chosen one or one of the two at right angles to it, with probability 1/3 each. The goals of all agents are
     absorbing: staying at one's own pays 0, at another's -1 a step for ever. rho is the start, cell (3, 0). The cliff's
-    cells are states that are never entered. One agent alone has gymnasium's own environment.
+    cells are states that are never entered. One agent alone has gymnasium's own environment, without its
+    time limit.
     """
     at_least("agents", agents, 1)
     toy_text = _gymnasium("cliff-walking")
@@ -107,8 +109,9 @@ def taxi(agents: int = 4, rainy: int = 0, gamma: float = 0.95) -> TabularProblem
     off where it can't be done, 20 for delivering. Dropping off at a stand that is some agent's destination ends the
     episode for all: the agents whose own it is are paid 20, the others what their own table has for that move, -1; the
     end is absorbing and pays 0. At the other stands the passenger waits again, as in the table. With rainy = 1 a move
-    that is not blocked goes astray to either side with probability 0.1 each. rho is gymnasium's with the
-    destination left out: uniform over the cells and the four stands.
+    that is not blocked goes astray to either side with probability 0.1 each, or stays where that side is blocked. rho
+    is gymnasium's with the destination left out, uniform over the cells and the four stands, so an agent can find the
+    passenger at its own destination, which gymnasium never begins with.
     """
     at_least("agents", agents, 1)
     toy_text = _gymnasium("taxi")

@@ -84,6 +84,8 @@ def simulate_records(
 
     In a sweep a setting that diverges has NaN from then on and the others go on, as long as there are any.
     """
+    if start is not None and sweep is not None:
+        raise InputError("a sweep can't go on from a standing; start= and sweep= exclude each other")
     example, settings = _checked(problem, algorithm, schedule, sweep)
     theta, seeds = schedule.starts(problem), schedule.seeds
     E = 1 if sweep is None else len(jax.tree.leaves(settings)[0])

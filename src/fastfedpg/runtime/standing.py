@@ -11,7 +11,7 @@ from fastfedpg.runtime.record import Schedule
 
 
 class Standing(NamedTuple):
-    """Everything that the future of all runs depends on; arrays have a leading axis for the runs."""
+    """All that the runs' future depends on, beside problem, algorithm and schedule; arrays have an axis for runs."""
 
     round: int  # rounds done
     recorded: int  # the round of the last record, -1 before the first

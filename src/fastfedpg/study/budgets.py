@@ -10,7 +10,6 @@ from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
 from fastfedpg.study.plans import Plan
 
-BUDGETS = ("samples", "rounds", "bytes")
 LEAST_SHARE = 0.9
 """The first method gives up at most a tenth of its rounds so that all can stop at exactly the same number."""
 

@@ -32,21 +32,14 @@ def look(k: int) -> dict[str, Any]:
 
 @contextmanager
 def drawing() -> Iterator[Any]:
-    """matplotlib's pyplot, in the style of all pictures; figures are closed at the end."""
+    """matplotlib's Figure, in the style of all pictures; pyplot and the caller's backend are left alone."""
     try:
-        import matplotlib
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise InputError("figures need matplotlib: pip install 'fastfedpg[plot]'") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    before = plt.get_fignums()
-    with plt.rc_context(STYLE):
-        try:
-            yield plt
-        finally:
-            for number in set(plt.get_fignums()) - set(before):
-                plt.close(number)
+    with rc_context(STYLE):
+        yield Figure
 
 
 def files(path: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """Several methods on one problem and one budget: run, resumed, tabulated and drawn."""
 
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -15,16 +16,17 @@ from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import Config, Settings, fit, from_toml, read_toml, settings_from
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.runtime import Diverged
-from fastfedpg.study import budgets, figures, outcomes, output, table, tuning
+from fastfedpg.study import budgets, canvas, figures, outcomes, output, table, tuning
 from fastfedpg.study.checkpoints import FREE, Checkpoint
-from fastfedpg.study.files import clear_parts, held, write_text
-from fastfedpg.study.journal import Note, unsaid
+from fastfedpg.study.files import clear_parts, held, is_held, write_text
+from fastfedpg.study.journal import Note
 from fastfedpg.study.outcomes import Outcome
 from fastfedpg.study.plans import Plan, plan
 from fastfedpg.study.progress import Show, unseen
 from fastfedpg.study.runs import begin, execute, reopen
 
-FILE = "compare.toml"
+PICTURES = ("curves", "policies", "agents")
+FILE = output.COMPARISON
 
 
 def _parse_etas(words: list[str]) -> dict[str, float]:
@@ -63,6 +65,11 @@ class Comparison:
     tune_seeds: int = 4
     """Seeds to tune on: those that follow the reported ones."""
 
+    def __post_init__(self) -> None:
+        """One number for eta is that of all methods."""
+        if isinstance(self.eta, int | float):
+            object.__setattr__(self, "eta", {"all": float(self.eta)})
+
     def check(self) -> None:
         """Everything that can be seen without building anything."""
         for name in self.algorithms:
@@ -75,8 +82,11 @@ class Comparison:
                 raise unknown("algorithm in eta", name, self.algorithms)
         if self.tune and self.candidates < tuning.FEWEST:
             raise InputError(f"candidates = {self.candidates}; a fair choice needs at least {tuning.FEWEST}")
-        if self.tune and self.tune_seeds < 1:
-            raise InputError(f"tune_seeds = {self.tune_seeds}; it must be at least 1")
+        if self.tune and {*self.eta} - {"all"}:
+            raise InputError("with tune, eta is the middle of one grid for all methods; give one number")
+        last = self.settings.first_seed + self.settings.seeds + self.tune_seeds
+        if self.tune and not (self.tune_seeds >= 1 and last < 2**31):
+            raise InputError(f"tune_seeds = {self.tune_seeds}; it must be at least 1, and all seeds below 2^31")
 
     def config(self, algorithm: str) -> Config:
         """One method's configuration, before the budget says how many rounds it has."""
@@ -114,12 +124,14 @@ class Report(NamedTuple):
     shared: bool
     title: str
     files: list[Path]
+    outcomes: list[Outcome]
 
 
 def compare(
-    comparison: Comparison, out: Path, overwrite: bool = False, show: Show = unseen, note: Note = unsaid
+    comparison: Comparison, out: Path | str, overwrite: bool = False, show: Show = unseen, note: Note = warnings.warn
 ) -> Report:
     """Run all methods, each into a folder of its own below `out`, and set them side by side."""
+    out = Path(out)
     comparison.check()
     output.check_folder(out, overwrite)
     plans = _budgeted(comparison, _plans(comparison), note)
@@ -128,8 +140,9 @@ def compare(
         return _finish(comparison, plans, out, show, note)
 
 
-def resume(out: Path, show: Show = unseen, note: Note = unsaid) -> Report:
+def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> Report:
     """Go on with a comparison; cells that have come to their end are not repeated."""
+    out = Path(out)
     comparison = from_file(out / FILE)
     comparison.check()
     with held(out):
@@ -137,18 +150,22 @@ def resume(out: Path, show: Show = unseen, note: Note = unsaid) -> Report:
         return _finish(comparison, _budgeted(comparison, _plans(comparison), note), out, show, note)
 
 
-def compare_runs(folders: Sequence[Path], out: Path, overwrite: bool = False, note: Note = unsaid) -> Report:
+def compare_runs(
+    folders: Sequence[Path | str], out: Path | str, overwrite: bool = False, note: Note = warnings.warn
+) -> Report:
     """Set runs side by side that have come to their end."""
+    out, places = Path(out), [Path(f) for f in folders]
     output.check_folder(out, overwrite)
-    named = ["" for _ in folders]
-    found, plans = zip(*(outcomes.read(f, name, note) for f, name in zip(folders, named, strict=True)), strict=True)
-    outcomes.check_same_problem(folders, plans)
-    found = [o._replace(label=name) for o, name in zip(found, outcomes.labels(folders, plans), strict=True)]
+    read, plans = zip(*(outcomes.read(f, "", note) for f in places), strict=True)
+    outcomes.check_same_problem(places, plans)
+    found = [o._replace(label=name) for o, name in zip(read, outcomes.labels(places, plans), strict=True)]
     for other in found[1:]:
         missing = len({*found[0].seeds} ^ {*other.seeds})
         if missing:
             note(f"{other.label} and {found[0].label} have {missing} seeds not in common; differences leave them out")
-        if other.unit == found[0].unit and other.samples[-1] != found[0].samples[-1]:
+        if other.unit != found[0].unit:
+            note(f"{other.label} counts {other.unit}, {found[0].label} {found[0].unit}: budgets can't be compared")
+        elif other.samples[-1] != found[0].samples[-1]:
             note(
                 f"{other.label} stopped at {other.samples[-1]:,.0f} {other.unit}, "
                 f"{found[0].label} at {found[0].samples[-1]:,.0f}: not the same budget"
@@ -157,9 +174,7 @@ def compare_runs(folders: Sequence[Path], out: Path, overwrite: bool = False, no
         return present(found, plans, out, note)
 
 
-def present(
-    found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: Note = unsaid, title: str | None = None
-) -> Report:
+def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: Note, title: str | None = None) -> Report:
     """The table and the pictures of runs that have come to their end."""
     problem, tau = plans[0].tabular, plans[0].config.tau
     lines = table.measure(found, plans)
@@ -176,7 +191,7 @@ def present(
             files += figures.agents(out / "agents", known, problem, title, tau)
     except InputError as error:
         note(f"no figures: {error}")
-    return Report(lines, problem.shared, title, files)
+    return Report(lines, problem.shared, title, files, list(found))
 
 
 def kept(out: Path) -> str:
@@ -222,9 +237,11 @@ def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Sho
         etas = tuning.tune(plans, middle, comparison.candidates, comparison.tune_seeds, file, show, note)
         plans = {name: plan(replace(p.config, eta=etas[name]), p) for name, p in plans.items()}
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note)]
-    found = [outcomes.read(out / name, name, note) for name in plans if name not in lost]
+    found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]
     if not found:
         raise InputError(f"{out}: every method diverged; try a smaller eta, or --tune")
+    if comparison.algorithms[0] in lost:
+        note(f"differences are to {found[0][0].label} instead of {comparison.algorithms[0]}")
     first = plans[comparison.algorithms[0]]
     title = f"{first.tabular.name}: {first.tabular.N} agents, {first.config.oracle} gradients, H = {first.config.H}"
     return present([o for o, _ in found], [p for _, p in found], out, note, title)
@@ -254,22 +271,26 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
 @contextmanager
 def _entered(planned: Plan, cell: Path, begun: bool, note: Note) -> Iterator[Checkpoint | None]:
     if begun:
-        with reopen(cell, note) as (_, found):
+        with reopen(cell, note, planned) as (_, found):
             yield found
     else:
-        with begin(planned.config, cell, overwrite=True):
+        with begin(planned.config, cell, overwrite=True, like=planned):
             yield None
 
 
 def _clear(out: Path, overwrite: bool) -> None:
     if (out / FILE).exists() and not overwrite:
         raise InputError(f"{out}: another comparison has begun in this folder; choose another --out")
-    for name in (FILE, "tune.csv", "table.csv"):
-        (out / name).unlink(missing_ok=True)
-    for cell in (out / name for name in ALGORITHMS):
-        if (cell / "config.toml").is_file():
-            shutil.rmtree(cell)
-    clear_parts(out)
+    cells = [out / name for name in ALGORITHMS if (out / name / "config.toml").is_file()]
+    for cell in cells:
+        if is_held(cell):
+            raise InputError(f"{cell}: another process is at work in this folder")
+    output.clear(out, overwrite)
+    pictures = [file for name in PICTURES for file in canvas.files(out / name)]
+    for file in (out / "tune.csv", out / "table.csv", *pictures):
+        file.unlink(missing_ok=True)
+    for cell in cells:
+        shutil.rmtree(cell)
 
 
 def _describe(out: Path, comparison: Comparison, first: Plan) -> None:

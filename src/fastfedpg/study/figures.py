@@ -25,8 +25,9 @@ REFERENCES: dict[str, dict[str, Any]] = {
 
 def curves(path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, title: str) -> list[Path]:
     """How far each method is from the best common policy, over rounds, samples and bytes; as PNG and SVG."""
-    with canvas.drawing() as plt:
-        figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.9), sharey=True, layout="constrained")
+    with canvas.drawing() as Figure:
+        figure = Figure(figsize=(12.5, 3.9), layout="constrained")
+        axes = figure.subplots(1, 3, sharey=True)
         handles = draw_curves(axes, outcomes, problem)
         seeds = [len(o.result.theta) for o in outcomes]
         canvas.legend(figure, handles, [o.label for o in outcomes], canvas.counted(seeds))
@@ -113,8 +114,8 @@ def agents(
     """Who gains and who pays: every agent's return under each method, between what it could have; as PNG and SVG."""
     many = problem.N > ROWS
     height = 3.9 if many else max(2.0, 0.7 + problem.N * (0.2 + 0.1 * len(outcomes)))
-    with canvas.drawing() as plt:
-        figure = plt.figure(figsize=(9.0, height), layout="constrained")
+    with canvas.drawing() as Figure:
+        figure = Figure(figsize=(9.0, height), layout="constrained")
         handles, labels = draw_agents(figure.add_subplot(), outcomes, problem, tau)
         canvas.legend(figure, handles, labels, canvas.counted([len(o.result.theta) for o in outcomes]))
         canvas.heading(figure, title)

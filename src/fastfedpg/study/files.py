@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from fastfedpg.errors import InputError
 
 PART = ".part-"
 LOCK = ".lock"
+ATTEMPTS = 5
 
 
 @contextmanager
@@ -50,18 +52,30 @@ def clear_parts(folder: Path) -> None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Work in a folder as the only process; the system lets go of it however the process ends."""
-    opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(opened)
-        raise InputError(f"{folder}: another process is at work in this folder") from None
+    opened = _lock(folder)
     try:
         yield
     finally:
         with suppress(OSError):  # on a disk that has become read-only it stays, and holds nobody up
             (folder / LOCK).unlink()
         os.close(opened)
+
+
+def _lock(folder: Path) -> int:
+    for attempt in range(ATTEMPTS):
+        opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(opened), (folder / LOCK).stat()):
+                return opened
+        except (BlockingIOError, FileNotFoundError):
+            pass  # held, or looked at for a moment, or removed by its last holder before it was locked here
+        except OSError:
+            os.close(opened)
+            raise
+        os.close(opened)
+        time.sleep(0.02 * (attempt + 1))
+    raise InputError(f"{folder}: another process is at work in this folder")
 
 
 def is_held(folder: Path) -> bool:

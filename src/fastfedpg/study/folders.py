@@ -42,7 +42,7 @@ def find(root: Path) -> Iterator[Entry]:
 
 def entry(folder: Path) -> Entry:
     """One run, from its small files alone."""
-    when = max((p.stat().st_mtime for p in (folder, *checkpoints.present(folder)[:1])), default=0.0)
+    when = max((_changed(p) for p in (folder, *checkpoints.present(folder)[:1])), default=0.0)
     blank = Entry(folder, "?", "?", 0.0, 0, 0, 0, None, "failed", "", when)
     try:
         config = from_toml(folder / "config.toml")
@@ -56,19 +56,27 @@ def entry(folder: Path) -> Entry:
     return known._replace(why="diverged") if state == "diverged" else known._replace(state=state)
 
 
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # a checkpoint that has just been replaced
+        return 0.0
+
+
 def _said(folder: Path) -> dict[str, Any]:
-    """How far it came and its gap: from the summary, or of a run that was killed from its newest checkpoint."""
+    """How far it came and its gap: from the summary, or of a run that was killed since from its newest checkpoint."""
+    found: list[dict[str, Any]] = []
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         gap = summary["final"].get("gap", {}).get("mean")
-        return {"done": int(summary["rounds_done"]), "gap": None if gap is None else float(gap)}
+        found.append({"done": int(summary["rounds_done"]), "gap": None if gap is None else float(gap)})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     for checkpoint in checkpoints.present(folder):
         try:
             about = checkpoints.about(checkpoint)
-            gap = about.get("gap")
-            return {"done": about["round"], "gap": None if gap is None or gap != gap else float(gap)}
+            gap = float(about.get("gap", "nan"))
+            found.append({"done": int(about["round"]), "gap": None if gap != gap else gap})
         except (checkpoints.Refused, KeyError, TypeError, ValueError):
             continue
-    return {}
+    return max(found, key=lambda said: said["done"], default={})

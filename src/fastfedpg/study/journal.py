@@ -35,6 +35,7 @@ class Journal:
 
     def __init__(self, planned: Plan, out: Path | None, found: Checkpoint | None, note: Note) -> None:
         self.planned, self.out, self.note = planned, out, note
+        self.who = identity(planned)
         self.start = found.standing if found else None
         self.before = found.result if found else None
         self.records: list[Record] = []
@@ -46,8 +47,9 @@ class Journal:
     @property
     def last(self) -> int:
         """The last round that was recorded."""
-        result = self.result()
-        return 0 if result is None else int(result.rounds[-1])
+        if self.records:
+            return self.records[-1].round
+        return 0 if self.before is None else int(self.before.rounds[-1])
 
     def result(self, records: list[Record] | None = None) -> Result | None:
         """Everything that was recorded."""
@@ -68,7 +70,7 @@ class Journal:
         try:
             # A record that only an interruption asked for is no part of the run that goes on.
             result = self.result([r for r in self.records if r.round <= standing.recorded])
-            checkpoints.write(self.out, identity(self.planned), standing, result, began - self.began)
+            checkpoints.write(self.out, self.who, standing, result, began - self.began)
             self.kept = standing.round
         except OSError as error:
             self.note(f"no checkpoint after round {standing.round}: {error.strerror}; {output.kept(self.out)}")

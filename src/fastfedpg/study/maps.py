@@ -27,8 +27,8 @@ def policies(path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, t
     shown = {o.label: o.result.theta[_median(o.result)] for o in outcomes if o.result.theta.ndim == 2}
     if problem.grid is None or not shown:
         return []
-    with canvas.drawing() as plt:
-        figure, axes = panels(plt, problem.grid, list(shown))
+    with canvas.drawing() as Figure:
+        figure, axes = panels(Figure, problem.grid, list(shown))
         draw_policies(axes, problem, list(shown.values()))
         own = [o.label for o in outcomes if o.label not in shown]
         note = f"not drawn, since every agent has a policy of its own there: {', '.join(own)}" if own else ""
@@ -38,14 +38,14 @@ def policies(path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, t
         return canvas.save(figure, path)
 
 
-def panels(plt: Any, grid: Grid, titles: Sequence[str], bars: int = 1) -> tuple[Any, list[Any]]:
+def panels(Figure: Any, grid: Grid, titles: Sequence[str], bars: int = 1) -> tuple[Any, list[Any]]:
     """A figure with a picture of the grid for each title, as large as its cells need, and room for colour bars."""
     width, height = panel_size(grid)
     rows, columns = arranged(len(titles), int(15 / (width + 0.2)))
     shown = [canvas.plain(title, width) for title in titles]
     above = 0.17 * (1 + max(title.count("\n") for title in shown))
     size = (max(5.5, columns * (width + 0.15) + 1.1 * bars), rows * (height + above + 0.25) + 0.1)
-    figure = plt.figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     axes = [figure.add_subplot(rows, columns, k + 1) for k in range(len(titles))]
     for axis, title in zip(axes, shown, strict=True):
         axis.set_title(title)

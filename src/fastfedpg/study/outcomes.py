@@ -32,14 +32,14 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def read(folder: Path, label: str, note: Note) -> tuple[Outcome, Plan]:
+def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tuple[Outcome, Plan]:
     """A finished run from its folder; `note` hears of what is damaged and left out."""
     if not (folder / "config.toml").is_file():
         raise InputError(f"{folder}: not a run: there is no config.toml in it")
     state = output.state(folder)
     if state != "finished":
         raise InputError(f"{folder}: the run is {state}, not finished{_help(folder, state)}")
-    planned = plan(from_toml(folder / "config.toml"))
+    planned = plan(from_toml(folder / "config.toml"), like)
     config = planned.config
     table, seeds = _metrics(folder / "metrics.csv", planned, note)
     rounds = table.pop("round")[0].astype(int)

@@ -25,6 +25,10 @@ from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
 
+COMPARISON = "compare.toml"
+"""Where this stands the folder is a comparison's, and not a run's."""
+
+
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that holds something, before any work is done."""
     try:
@@ -48,9 +52,12 @@ def check_folder(out: Path, overwrite: bool) -> None:
 def opened(out: Path, clear: Callable[[], None], describe: Callable[[], None]) -> Iterator[None]:
     """A folder of one's own: cleared of what was there, and how to repeat the work written down, before it begins."""
     with ExitStack() as stack:
-        new, mine = not out.exists(), False
+        new, mine = True, False
         try:
-            out.mkdir(parents=True, exist_ok=True)
+            try:
+                out.mkdir(parents=True)
+            except FileExistsError:
+                new = False
             stack.enter_context(held(out))
             mine = True
             clear()
@@ -68,7 +75,7 @@ def clear(out: Path, overwrite: bool) -> None:
     """Remove an earlier run's files."""
     if (out / "config.toml").exists() and not overwrite:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
-    for name in FILES:
+    for name in (COMPARISON, *FILES):
         (out / name).unlink(missing_ok=True)
     shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
     clear_parts(out)
@@ -120,8 +127,11 @@ def write_summary(out: Path, summary: dict[str, Any]) -> None:
 
 def state(out: Path) -> str:
     """finished, diverged, failed, interrupted (also: killed), or running."""
-    if is_held(out):
-        return "running"
+    return "running" if is_held(out) else ended(out)
+
+
+def ended(out: Path) -> str:
+    """How the run's last process ended, by its own words; one that could say nothing was killed."""
     try:
         said = json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -18,12 +18,12 @@ def portrait(path: Path, problem: TabularProblem, title: str) -> list[Path]:
     """Draw a problem, on its grid if it has one, else as tables; as PNG and SVG."""
     shown = canvas.names(problem.agents[:SHOWN])
     more = f"… and {problem.N - SHOWN} more agents" if problem.N > SHOWN else ""
-    with canvas.drawing() as plt:
+    with canvas.drawing() as Figure:
         if problem.grid is None:
-            figure, notes = _tables(plt, problem, shown)
+            figure, notes = _tables(Figure, problem, shown)
         else:
             titles = [*shown, *["best common policy"] * problem.shared]
-            figure, axes = maps.panels(plt, problem.grid, titles, bars=1 + problem.shared)
+            figure, axes = maps.panels(Figure, problem.grid, titles, bars=1 + problem.shared)
             notes = draw_grid(axes, problem)
         canvas.footing(figure, [more, *notes])
         canvas.heading(figure, title)
@@ -139,12 +139,12 @@ FEW = 12
 """Names are written out up to so many states or actions, numbers up to so many cells a panel."""
 
 
-def _tables(plt: Any, problem: TabularProblem, shown: Sequence[str]) -> tuple[Any, list[str]]:
+def _tables(Figure: Any, problem: TabularProblem, shown: Sequence[str]) -> tuple[Any, list[str]]:
     number = len(shown) + (problem.S > 1)
     rows, columns = maps.arranged(number)
     width = float(np.clip(0.45 * problem.A, 2.4, 3.2))
     height = float(np.clip(0.3 * problem.S, 0.8, 2.8)) + (1.0 if _named(problem.actions, 6) else 0.4)
-    figure = plt.figure(figsize=(max(5.5, columns * (width + 0.6) + 1.4), rows * (height + 0.6)), layout="constrained")
+    figure = Figure(figsize=(max(5.5, columns * (width + 0.6) + 1.4), rows * (height + 0.6)), layout="constrained")
     axes = [figure.add_subplot(rows, columns, k + 1) for k in range(number)]
     return figure, draw_tables(axes, problem, shown)
 

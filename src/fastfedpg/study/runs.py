@@ -1,6 +1,7 @@
 """Runs from a configuration: on disk as they go, whatever ends them, and taken up again from there."""
 
 import signal
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,39 +24,47 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C; what was recorded until then was kept."""
 
 
-def run(config: Config, out: Path | str | None = None, overwrite: bool = False, report: Report = silent) -> Result:
+def run(
+    config: Config,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    report: Report = silent,
+    note: Note = warnings.warn,
+) -> Result:
     """Run a configuration; with `out`, leave its folder behind, also when interrupted or diverged."""
     if out is None:
         return execute(plan(config), report=report)
     with begin(config, Path(out), overwrite) as planned:
-        return execute(planned, Path(out), report)
+        return execute(planned, Path(out), report, note=note)
 
 
-def resume(out: Path | str, report: Report = silent, note: Note = unsaid) -> Result:
+def resume(out: Path | str, report: Report = silent, note: Note = warnings.warn) -> Result:
     """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
     with reopen(Path(out), note) as (planned, found):
         return execute(planned, Path(out), report, found, note)
 
 
 @contextmanager
-def begin(config: Config, out: Path, overwrite: bool = False) -> Iterator[Plan]:
+def begin(config: Config, out: Path, overwrite: bool = False, like: Plan | None = None) -> Iterator[Plan]:
     """Check the folder and the configuration, and only then open the folder."""
     output.check_folder(out, overwrite)
-    planned = plan(config)
+    planned = plan(config, like)
     clear = lambda: output.clear(out, overwrite)
     with output.opened(out, clear, lambda: output.describe(out, config, planned.tabular, planned.theta0)):
         yield planned
 
 
 @contextmanager
-def reopen(out: Path, note: Note) -> Iterator[tuple[Plan, Checkpoint | None]]:
+def reopen(out: Path, note: Note, like: Plan | None = None) -> Iterator[tuple[Plan, Checkpoint | None]]:
     """Open the folder of a run that has not come to its end; without a usable checkpoint it starts again."""
     with ExitStack() as stack:
         try:
             if not (out / "config.toml").is_file():
                 raise InputError(f"{out}: no run to go on with: there is no config.toml in it")
             stack.enter_context(held(out))
-            planned = plan(from_toml(out / "config.toml"))
+            if output.ended(out) in ("finished", "diverged"):
+                raise InputError(f"{out}: the run has {output.ended(out)}; there is nothing to go on with")
+            planned = plan(from_toml(out / "config.toml"), like)
             clear_parts(out)
             with jax.enable_x64(True):
                 form = runtime.shapes(planned.problem, planned.algorithm, planned.schedule)
@@ -91,12 +100,14 @@ def execute(
                 journal.records.append(record)
                 report(record.round, record)
     except KeyboardInterrupt:
-        state, stopped = "interrupted", Interrupted(f"interrupted after round {journal.last} of {config.rounds}")
+        state = "interrupted"
     except Diverged as e:
         state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}")
     except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
         state, stopped = "failed", error
     with _uninterrupted():
+        if state == "interrupted":
+            stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")
         result = journal.close(state, str(stopped or ""))
     if isinstance(stopped, Diverged):
         stopped.result = result
@@ -115,13 +126,14 @@ def _advice(planned: Plan) -> str:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A second Ctrl-C must not cut the files short."""
+    """A second Ctrl-C, or request to end, must not cut the files short."""
     try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not in the main thread, where no Ctrl-C arrives
+        before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:  # not in the main thread, where no signal arrives
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

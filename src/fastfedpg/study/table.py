@@ -30,12 +30,13 @@ class Line(NamedTuple):
     difference: Difference | None  # to the first method, on the seeds that both have; None for the first itself
     return_mean: Interval
     return_worst: Interval
-    rounds_to: float  # median over seeds until TARGET; infinite where fewer than half of them arrive
+    rounds_to: float  # the upper median over seeds until TARGET; infinite unless more than half of them arrive
     samples_to: float
     arrived: int  # seeds that did
     rounds: int
     samples: float
     unit: str
+    every: int  # rounds between two records
     bytes: float  # one agent, up and down
     syncs: float
     seconds: float
@@ -69,6 +70,7 @@ def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
                 int(result.rounds[-1]),
                 float(outcome.samples[-1]),
                 outcome.unit,
+                outcome.config.metrics_every,
                 float((result.final("bytes_up") + result.final("bytes_down")).mean()),
                 float(result.final("syncs").mean()),
                 outcome.seconds,
@@ -80,27 +82,29 @@ def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
 def _has_noise(planned: Plan) -> bool:
     """Whether seeds differ: trajectories, who takes part, or where each seed starts."""
     some = planned.schedule.taking_part(planned.problem) < planned.problem.N
-    return budgets.plays(planned) or some or np.ndim(planned.problem.theta0) > 1
+    starts = np.atleast_2d(planned.problem.theta0)
+    return budgets.plays(planned) or some or bool((starts != starts[0]).any())
 
 
 def _paired(first: Outcome, other: Outcome, name: str, comparisons: int, noise: bool) -> Difference:
     common = [s for s in first.seeds if s in other.seeds]
     take = lambda o: o.result.final(name)[[o.seeds.index(s) for s in common]]
-    start = abs(float(first.result.metrics[name][0, 0]))
+    values, factor = first.result.metrics[name], name == "gap"  # J has no natural zero, and no first gap
+    scale = abs(float(values[0, 0])) if factor else float(values[0, 0] - values[0].min())
     if not common:
         nothing = np.full((), np.nan)
         return Difference(Interval(nothing, nothing, nothing), "no seeds in common")
-    return difference(take(first), take(other), comparisons, noise, scale=start)
+    return difference(take(first), take(other), comparisons, noise, scale, factor)
 
 
 def _reached(gap: np.ndarray) -> int | None:
     """The first record with no more than TARGET of the first gap."""
-    there = np.flatnonzero((gap <= TARGET * gap[0]) & (gap[0] > 0))
+    there = np.flatnonzero(gap <= TARGET * max(gap[0], 0.0))
     return int(there[0]) if len(there) else None
 
 
 def _median(values: np.ndarray, seeds: int) -> float:
-    """The median over all seeds, where those that never arrive count as infinitely late."""
+    """The upper median over all seeds, where those that never arrive count as infinitely late."""
     return float(np.quantile([*values, *[np.inf] * (seeds - len(values))], 0.5, method="higher")) if seeds else np.nan
 
 
@@ -110,8 +114,10 @@ def show(lines: Sequence[Line], title: str, shared: bool) -> Table:
     table.add_column("", no_wrap=True)
     for line in lines:
         table.add_column(escape(line.label), justify="right", overflow="fold")
-    several = lines[0].noise and max(line.seeds for line in lines) > 1
-    first, unit = escape(lines[0].label), lines[0].unit
+    several = any(line.noise for line in lines) and max(line.seeds for line in lines) > 1
+    first, one_unit = escape(lines[0].label), len({line.unit for line in lines}) == 1
+    unit = lines[0].unit if one_unit else "samples"
+    samples = lambda x, n: _count(n) if one_unit or not np.isfinite(n) else f"{_count(n)} {x.unit}"
     add = lambda label, of: table.add_row(label, *(of(line) for line in lines))
     add("step size eta", lambda x: f"{x.eta:g}")
     add(
@@ -129,28 +135,32 @@ def show(lines: Sequence[Line], title: str, shared: bool) -> Table:
     add("worst agent's return", lambda x: _number(x.return_worst.mean))
     if shared:
         add("rounds to 1% of the first gap", lambda x: _count(x.rounds_to))
-        add(f"  {unit} until then", lambda x: _count(x.samples_to))
+        add(f"  {unit} until then", lambda x: samples(x, x.samples_to))
         if several:
             add("  seeds that got there", lambda x: f"{x.arrived} of {x.seeds}")
     add("rounds", lambda x: _count(x.rounds))
-    add(f"{unit}, all agents", lambda x: _count(x.samples))
+    add(f"{unit}, all agents", lambda x: samples(x, x.samples))
     add("bytes per agent, up and down", lambda x: _count(x.bytes))
     add("synchronisations", lambda x: _count(x.syncs))
     add("seconds", lambda x: f"{x.seconds:.1f}")
     return table
 
 
-def footnotes(lines: Sequence[Line]) -> list[str]:
+def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     """What a reader must know to read the table rightly."""
     first, others = lines[0], [line.difference for line in lines if line.difference]
+    every = max(line.every for line in lines)
+    sparse = [f"rounds to 1% are those of a record: there is one every {every} rounds"] if shared and every > 1 else []
     if not others:
-        return []
+        return sparse
     if not any(line.noise for line in lines):
         rule = "no noise in these runs: a difference counts from 1% of the first gap, or a factor of two, on"
+        if not shared:
+            rule = "no noise in these runs: a difference counts from 1% of what the first method improved J by on"
     else:
         level = "95%" if len(others) == 1 else f"95% for all {len(others)} together"
         rule = f"better or worse than {first.label}: by the paired interval, {level}, and by a sign-flip test"
-    return [rule]
+    return [rule, *sparse]
 
 
 def to_csv(lines: Sequence[Line]) -> str:

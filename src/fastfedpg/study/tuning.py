@@ -12,7 +12,6 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.algorithms import ALGORITHMS
-from fastfedpg.errors import InputError
 from fastfedpg.runtime import Diverged, Schedule
 from fastfedpg.study.files import write_text
 from fastfedpg.study.journal import Note
@@ -47,11 +46,9 @@ def tune(
     While some method is best at an end of the grid, the grid is widened there, for all. Trials are kept in `file`, and
     those that are there already are not repeated.
     """
-    if candidates < FEWEST:
-        raise InputError(f"candidates = {candidates}; a fair choice needs at least {FEWEST}")
     trials = _read(file)
     grid = [eta * FACTOR ** (k - candidates // 2) for k in range(candidates)]
-    for _ in range(WIDENINGS):
+    for widened in range(WIDENINGS + 1):
         for name, planned in plans.items():
             new = [e for e in grid if not any(t.algorithm == name and t.eta == e for t in trials)]
             if new:
@@ -60,8 +57,8 @@ def tune(
                 _write(file, trials, seeds)
         best = {name: _best(name, grid, trials) for name in plans}
         ends = {b for b in best.values() if b in (grid[0], grid[-1])}
-        if not ends:
-            return best
+        if not ends or widened == WIDENINGS:
+            break
         step = max(1, candidates // 2)
         if grid[0] in ends:
             grid = [grid[0] * FACTOR**-k for k in range(step, 0, -1)] + grid
