@@ -66,7 +66,7 @@ plan_once = cache(lambda toml: plan(fastfedpg.config.from_mapping(tomllib.loads(
 def _fresh_folder(tmp_path, monkeypatch):
     """A folder of its own; and runs of one configuration share what was compiled, where no file is part of it."""
 
-    def remembered(config: Config):
+    def remembered(config: Config, like=None):
         if config.problem not in PROBLEMS or config.theta0 is not None:
             return plan(config)
         plain = replace(config, checkpoint_rounds=None, checkpoint_seconds=30.0)

@@ -62,7 +62,8 @@ def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: C
         return say(errors, f"interrupted; {comparisons.kept(out)}", 130)
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {comparisons.kept(out)}", 1)
-    console.print(table.show(report.lines, report.title, report.shared))
+    wide = max(console.width, 32 + 16 * len(report.lines))  # a narrow terminal wraps lines; numbers are never cut
+    console.print(table.show(report.lines, report.title, report.shared), width=wide, crop=False)
     for words in table.footnotes(report.lines, report.shared):
         console.print(words, soft_wrap=True, highlight=False, markup=False)
     for file in report.files:

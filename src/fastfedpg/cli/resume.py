@@ -30,7 +30,9 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
         return compare.carry_out(work, folder, console, errors)
     state = output.state(folder)
     if state == "finished":
-        console.print(f"{folder}: the run has finished; there is nothing to do", highlight=False, soft_wrap=True)
+        console.print(
+            f"{folder}: the run has finished; there is nothing to do", highlight=False, soft_wrap=True, markup=False
+        )
         return 0
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")

@@ -125,6 +125,8 @@ def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
         path.stat()
     except OSError as error:
         raise InputError(f"{path}: {str(error.strerror).lower()}") from None
+    except ValueError as error:  # a NUL
+        raise InputError(f"{str(path)!r}: {error}") from None
     if not path.is_file():
         raise InputError(f"{path}: not a file; an .npz file with {', '.join(names)} is needed")
     try:

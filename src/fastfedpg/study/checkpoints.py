@@ -123,7 +123,7 @@ def about(folder: Path) -> dict[str, Any]:
     """What a checkpoint says of itself."""
     try:
         return tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Refused(f"damaged: {ABOUT} can't be read ({getattr(error, 'strerror', None) or error})") from None
 
 
@@ -152,7 +152,7 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         if (standing.round, standing.recorded) != (int(folder.name), recorded):
             raise Refused(f"damaged: {ABOUT} says round {standing.round} and recorded {standing.recorded}")
         return Checkpoint(standing, result, float(said["seconds"]))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, Refused):
             raise
         raise Refused(f"damaged: {getattr(error, 'strerror', None) or error}") from None

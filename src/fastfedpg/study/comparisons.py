@@ -31,8 +31,10 @@ FILE = output.COMPARISON
 
 def _parse_etas(words: list[str]) -> dict[str, float]:
     """2 is the step size of all methods, name=2 that of one."""
-    pairs = [word.rpartition("=") for word in words]
-    return {name or "all": float(value) for name, _, value in pairs}
+    pairs = [(name or "all", float(value)) for name, _, value in (word.rpartition("=") for word in words)]
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("one step size for all, and one for each method that has its own")
+    return dict(pairs)
 
 
 Etas = Annotated[
@@ -54,7 +56,7 @@ class Comparison:
     settings: Settings = field(default_factory=lambda: Settings(seeds=8))
     algorithms: tuple[str, ...] = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
     """Methods to compare; differences are to the first, and --rounds are the rounds of the first."""
-    eta: Etas = field(default_factory=dict)
+    eta: Etas = field(default_factory=lambda: {"all": Config().eta})
     """One step size for all, or by method, as in fast_fedpg=2 fedavg_pg=.5; with --tune the middle of the grid."""
     budget: Literal["samples", "rounds", "bytes"] = "samples"
     """What all methods may spend alike: as much as the first does in --rounds rounds."""
@@ -80,8 +82,16 @@ class Comparison:
         for name in self.eta:
             if name not in ("all", *self.algorithms):
                 raise unknown("algorithm in eta", name, self.algorithms)
-        if self.tune and self.candidates < tuning.FEWEST:
-            raise InputError(f"candidates = {self.candidates}; a fair choice needs at least {tuning.FEWEST}")
+        lacking = [name for name in self.algorithms if not {"all", name} & {*self.eta}]
+        if lacking:
+            raise InputError(
+                f"no eta for {', '.join(lacking)}; give one for each method, or one for all others as well"
+            )
+        if self.tune and not tuning.FEWEST <= self.candidates <= tuning.MOST:
+            least, most = tuning.FEWEST, tuning.MOST
+            raise InputError(
+                f"candidates = {self.candidates}; a fair choice needs at least {least}, and at most {most}"
+            )
         if self.tune and {*self.eta} - {"all"}:
             raise InputError("with tune, eta is the middle of one grid for all methods; give one number")
         last = self.settings.first_seed + self.settings.seeds + self.tune_seeds
@@ -90,7 +100,7 @@ class Comparison:
 
     def config(self, algorithm: str) -> Config:
         """One method's configuration, before the budget says how many rounds it has."""
-        eta = self.eta.get(algorithm, self.eta.get("all", Config().eta))
+        eta = self.eta[algorithm if algorithm in self.eta else "all"]
         return Config(**asdict(self.settings), algorithm=algorithm, eta=eta)
 
     def to_toml(self) -> str:
@@ -105,7 +115,7 @@ def from_file(path: Path) -> Comparison:
     said, where = read_toml(path), str(path)
     kinds, own = get_type_hints(Comparison), {}
     names = said.pop("algorithms", list(Comparison.algorithms))
-    eta = said.pop("eta", {})
+    eta = said.pop("eta", Config().eta)
     eta = eta if isinstance(eta, dict) else {"all": eta}
     for name in ("budget", "tune", "candidates", "tune_seeds"):
         if name in said:
@@ -232,9 +242,8 @@ def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dic
 
 def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note) -> Report:
     if comparison.tune:
-        middle = comparison.eta.get("all", Config().eta)
         file = out / "tune.csv"
-        etas = tuning.tune(plans, middle, comparison.candidates, comparison.tune_seeds, file, show, note)
+        etas = tuning.tune(plans, comparison.eta["all"], comparison.candidates, comparison.tune_seeds, file, show, note)
         plans = {name: plan(replace(p.config, eta=etas[name]), p) for name, p in plans.items()}
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note)]
     found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]

@@ -70,13 +70,13 @@ def _said(folder: Path) -> dict[str, Any]:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         gap = summary["final"].get("gap", {}).get("mean")
         found.append({"done": int(summary["rounds_done"]), "gap": None if gap is None else float(gap)})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except output.UNREADABLE:
         pass
     for checkpoint in checkpoints.present(folder):
         try:
             about = checkpoints.about(checkpoint)
             gap = float(about.get("gap", "nan"))
             found.append({"done": int(about["round"]), "gap": None if gap != gap else gap})
-        except (checkpoints.Refused, KeyError, TypeError, ValueError):
+        except (checkpoints.Refused, *output.UNREADABLE):
             continue
     return max(found, key=lambda said: said["done"], default={})

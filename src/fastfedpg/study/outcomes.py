@@ -16,6 +16,9 @@ from fastfedpg.study import budgets, output
 from fastfedpg.study.journal import Note, identity
 from fastfedpg.study.plans import Plan, plan
 
+METRICS = ("J", "gap", "return_mean", "return_worst", "env_steps", "bytes_up", "bytes_down", "syncs")
+"""Columns that a comparison needs."""
+
 SAME = ("problem", "problem_args", "agents", "reward_range", "tau")
 """Settings in which runs must agree to be compared."""
 
@@ -35,7 +38,9 @@ class Outcome(NamedTuple):
 def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tuple[Outcome, Plan]:
     """A finished run from its folder; `note` hears of what is damaged and left out."""
     if not (folder / "config.toml").is_file():
-        raise InputError(f"{folder}: not a run: there is no config.toml in it")
+        known = (folder / output.COMPARISON).is_file()
+        hint = f"it is a comparison, which fastfedpg resume {folder} shows; name runs in it" if known else ""
+        raise InputError(f"{folder}: not a run: {hint or 'there is no config.toml in it'}")
     state = output.state(folder)
     if state != "finished":
         raise InputError(f"{folder}: the run is {state}, not finished{_help(folder, state)}")
@@ -48,8 +53,8 @@ def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tupl
         rounds, table, _returns(folder, planned, rounds, chosen, note), _theta(folder, planned, chosen, note)
     )
     samples = table["env_steps"].mean(axis=0) if budgets.plays(planned) else rounds * float(budgets.samples(planned))
-    seconds = json.loads((folder / "summary.json").read_text(encoding="utf-8")).get("seconds") or np.nan
-    return Outcome(label, config, tuple(seeds), result, samples, budgets.unit(planned), float(seconds)), planned
+    seconds = _seconds(folder / "summary.json")
+    return Outcome(label, config, tuple(seeds), result, samples, budgets.unit(planned), seconds), planned
 
 
 def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
@@ -89,15 +94,18 @@ def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarra
         raise InputError(f"{path}: {str(error.strerror).lower()}") from None
     lines = text.split("\n")  # after the last line break there is nothing, or a line that was cut off
     names = lines[0].rstrip("\r").split(",")
-    if names[:2] != ["seed", "round"] or len(lines) < 2:
-        raise InputError(f"{path}: not the metrics of a run: its first line must be the names of the columns")
+    lacking = [name for name in ("seed", "round", *METRICS) if name not in names]
+    if names[:2] != ["seed", "round"] or len(lines) < 2 or lacking:
+        lacks = f", and it lacks {', '.join(lacking)}" if 0 < len(lacking) < len(METRICS) else ""
+        raise InputError(f"{path}: not the metrics of a run: its first line must be the names of the columns{lacks}")
     good = [row for row in (_row(line, len(names)) for line in lines[1:-1]) if row is not None]
     recorded, config = list(planned.schedule.recorded()), planned.config
+    known = {*recorded}
     by_seed: dict[int, list[list[float]]] = {}
     for row in good:
         by_seed.setdefault(int(row[0]), []).append(row)
     by_seed = {s: rows for s, rows in by_seed.items() if 0 <= s - config.first_seed < config.seeds}
-    by_seed = {s: [r for r in rows if int(r[1]) in recorded] for s, rows in by_seed.items()}
+    by_seed = {s: [r for r in rows if int(r[1]) in known] for s, rows in by_seed.items()}
     complete = {s: rows for s, rows in by_seed.items() if [int(r[1]) for r in rows] == recorded}
     if not complete and by_seed:
         first = next(iter(by_seed))
@@ -111,6 +119,13 @@ def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarra
         note(f"{path}: {cut}{used} of {expected} rows are used ({whole}), {expected - used} are not")
     values = np.array([complete[s] for s in complete])
     return {name: values[:, :, k] for k, name in enumerate(names) if name != "seed"}, list(complete)
+
+
+def _seconds(path: Path) -> float:
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
+    except output.UNREADABLE:
+        return float("nan")
 
 
 def _row(line: str, width: int) -> list[float] | None:
@@ -140,9 +155,10 @@ def _theta(folder: Path, planned: Plan, seeds: list[int], note: Note) -> np.ndar
 def _array(path: Path, names: tuple[str, ...], name: str, shapes: list[Any], note: Note) -> np.ndarray | None:
     try:
         found = read_npz(path, names)[name]
-        if found.shape in shapes:
+        if found.shape in shapes and found.dtype.kind == "f":
             return found
-        note(f"{path}: {name} has shape {found.shape}, not {' or '.join(map(str, shapes))}; it is left out")
+        wanted = " or ".join(map(str, shapes))
+        note(f"{path}: {name} is {found.dtype}{found.shape}, not floats of shape {wanted}; it is left out")
     except InputError as error:
         note(f"{error}; it is left out")
     return None

@@ -25,6 +25,9 @@ from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
 
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading a small file can end in when somebody else has been at it."""
+
 COMPARISON = "compare.toml"
 """Where this stands the folder is a comparison's, and not a run's."""
 
@@ -134,7 +137,7 @@ def ended(out: Path) -> str:
     """How the run's last process ended, by its own words; one that could say nothing was killed."""
     try:
         said = json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except UNREADABLE:
         return "interrupted"
     return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"
 

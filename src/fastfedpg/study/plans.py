@@ -1,5 +1,6 @@
 """From a configuration to what it names, with everything checked that can be checked before anything is run."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -69,6 +70,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         )
     tabular, problem, theta0 = (like.tabular, like.problem, like.theta0) if like else _built(config)
     algorithm = factory(**config.taken_by(factory))
+    _check_memory(config, tabular)
     schedule = Schedule(
         config.rounds, config.seeds, config.metrics_every, config.participants, first_seed=config.first_seed
     )
@@ -87,6 +89,17 @@ def _built(config: Config) -> tuple[TabularProblem, Problem, np.ndarray | None]:
         start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
         problem = problem._replace(theta0=start.reshape(config.seeds, -1))
     return tabular, problem, theta0
+
+
+def _check_memory(config: Config, tabular: TabularProblem) -> None:
+    """Refuse what can't be held: the least is theta and one message of every agent, for every seed."""
+    least = 8 * config.seeds * tabular.S * tabular.A * (tabular.N + 2)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if least > there:
+        raise InputError(
+            f"seeds = {config.seeds}: {tabular.N} agents with {tabular.S} x {tabular.A} parameters need at least "
+            f"{least / 2**30:,.0f} GB, and this machine has {there / 2**30:,.0f}; take fewer seeds"
+        )
 
 
 def _read_theta0(config: Config, tabular: TabularProblem) -> np.ndarray:

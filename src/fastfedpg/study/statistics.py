@@ -74,6 +74,11 @@ def difference(
     return Difference(interval, _words(float(interval.mean) if outside and sign_flip(d) <= 1 - level else 0.0))
 
 
+def fewest_seeds(comparisons: int) -> int:
+    """How many seeds it takes for the sign-flip test to reject at all: 2^(1-n) <= 0.05 / comparisons."""
+    return 1 + int(np.ceil(np.log2(comparisons / 0.05)))
+
+
 def sign_flip(d: np.ndarray) -> float:
     """The p-value of paired differences against symmetry about 0, over all signs, or 10,000 drawn ones."""
     from scipy.stats import permutation_test  # slow to import

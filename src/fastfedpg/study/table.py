@@ -13,7 +13,7 @@ from rich.table import Table
 from fastfedpg.study import budgets
 from fastfedpg.study.outcomes import Outcome
 from fastfedpg.study.plans import Plan
-from fastfedpg.study.statistics import Difference, Interval, bootstrap, difference
+from fastfedpg.study.statistics import Difference, Interval, bootstrap, difference, fewest_seeds
 
 TARGET = 0.01
 """Rounds and samples are counted until this share of the first gap is left."""
@@ -36,6 +36,7 @@ class Line(NamedTuple):
     rounds: int
     samples: float
     unit: str
+    own: bool  # whether every agent has a policy of its own
     every: int  # rounds between two records
     bytes: float  # one agent, up and down
     syncs: float
@@ -70,6 +71,7 @@ def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
                 int(result.rounds[-1]),
                 float(outcome.samples[-1]),
                 outcome.unit,
+                result.theta.ndim == 3,
                 outcome.config.metrics_every,
                 float((result.final("bytes_up") + result.final("bytes_down")).mean()),
                 float(result.final("syncs").mean()),
@@ -142,7 +144,7 @@ def show(lines: Sequence[Line], title: str, shared: bool) -> Table:
     add(f"{unit}, all agents", lambda x: samples(x, x.samples))
     add("bytes per agent, up and down", lambda x: _count(x.bytes))
     add("synchronisations", lambda x: _count(x.syncs))
-    add("seconds", lambda x: f"{x.seconds:.1f}")
+    add("seconds", lambda x: "–" if np.isnan(x.seconds) else f"{x.seconds:.1f}")
     return table
 
 
@@ -151,8 +153,11 @@ def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     first, others = lines[0], [line.difference for line in lines if line.difference]
     every = max(line.every for line in lines)
     sparse = [f"rounds to 1% are those of a record: there is one every {every} rounds"] if shared and every > 1 else []
+    own = [
+        f"{x.label} has a policy for each agent, so it can be better than the best common one" for x in lines if x.own
+    ]
     if not others:
-        return sparse
+        return [*sparse, *own]
     if not any(line.noise for line in lines):
         rule = "no noise in these runs: a difference counts from 1% of the first gap, or a factor of two, on"
         if not shared:
@@ -160,7 +165,10 @@ def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     else:
         level = "95%" if len(others) == 1 else f"95% for all {len(others)} together"
         rule = f"better or worse than {first.label}: by the paired interval, {level}, and by a sign-flip test"
-    return [rule, *sparse]
+        needed = fewest_seeds(len(others))
+        if min(line.seeds for line in lines) < needed:
+            rule += f"; it takes {needed} seeds or more to tell"
+    return [rule, *sparse, *own]
 
 
 def to_csv(lines: Sequence[Line]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.algorithms import ALGORITHMS
+from fastfedpg.errors import InputError
 from fastfedpg.runtime import Diverged, Schedule
 from fastfedpg.study.files import write_text
 from fastfedpg.study.journal import Note
@@ -19,7 +20,7 @@ from fastfedpg.study.plans import Plan
 from fastfedpg.study.progress import Report, Show
 
 FACTOR = 2.0
-FEWEST = 6
+FEWEST, MOST = 6, 100
 WIDENINGS = 8
 COLUMNS = ("algorithm", "eta", "J", "seeds", "state")
 
@@ -108,8 +109,12 @@ def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> float:
 def _read(file: Path) -> list[Trial]:
     if not file.exists():
         return []
-    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
-    return [Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")) for r in rows]
+    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8", errors="replace")))
+    try:
+        return [Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")) for r in rows]
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        words = f"line {rows.line_num} is not as it was written ({error}); remove the file, and it is tuned again"
+        raise InputError(f"{file}: {words}") from None
 
 
 def _write(file: Path, trials: Sequence[Trial], seeds: int) -> None:
