@@ -26,7 +26,7 @@ def main() -> None:
     settings = Settings(problem="runs/road.npz", reward_range=(0.0, 10.0), H=20, rounds=100)
     console = Console()
     report = compare(
-        Comparison(settings, ("fast_fedpg", "fedavg_pg", "scaffold_pg"), eta=2.0),
+        Comparison(settings, ("fast_fedpg", "fedavg_pg", "scaffold_pg"), eta={"all": 2.0}),
         Path("runs/road"),
         overwrite=True,
         show=lambda title, rounds: progress(console, title, rounds),

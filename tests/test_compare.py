@@ -343,7 +343,8 @@ def test_a_step_size_for_one_leaves_the_others_theirs():
     comparison = Comparison(SETTINGS, THREE, comparisons._parse_etas(["2", "fedavg_pg=.5"]))
     assert [comparison.config(name).eta for name in THREE] == [2.0, 0.5, 2.0]
     comparison = Comparison(SETTINGS, THREE, comparisons._parse_etas(["fedavg_pg=.5"]))
-    assert [comparison.config(name).eta for name in THREE] == [Config().eta, 0.5, Config().eta]
+    with pytest.raises(InputError, match="no eta for fast_fedpg, scaffold_pg; give one for each method"):
+        comparison.check()
 
 
 @pytest.mark.parametrize(
@@ -354,9 +355,10 @@ def test_a_step_size_for_one_leaves_the_others_theirs():
         (["fast_fedpg=two"], "two"),
         (["fast"], "fast"),
         (["0"], "eta = 0; a step size must be positive and finite"),
-        (["fedavg_pg=-1"], "eta = -1; a step size must be positive and finite"),
+        (["1", "fedavg_pg=-1"], "eta = -1; a step size must be positive and finite"),
         (["nan"], "eta = nan; a step size must be positive and finite"),
         (["fedavg_pg="], "fedavg_pg="),
+        (["fedavg_pg=1", "fedavg_pg=2"], "one step size for all, and one for each method"),
     ],
 )
 def test_wrong_step_sizes(words, why, capsys):
@@ -523,8 +525,8 @@ def test_too_few_candidates():
 
 def test_tuning_refuses_step_sizes_for_single_methods():
     with pytest.raises(InputError, match="the middle of one grid for all methods; give one number"):
-        Comparison(tune=True, eta={"fast_fedpg": 2.0}).check()
-    Comparison(tune=True, eta=2.0).check()
+        Comparison(tune=True, eta={"all": 1.0, "fast_fedpg": 2.0}).check()
+    Comparison(tune=True, eta={"all": 2.0}).check()
 
 
 # Statistics
@@ -1224,7 +1226,9 @@ def test_a_start_from_a_file_is_no_noise(tmp_path):
     """One theta for all seeds makes exact runs no less exact: the 1% rule holds, and copies are not replicates."""
     np.savez(tmp_path / "start.npz", theta=np.zeros((1, 3)))
     settings = Settings(problem="compromise", H=10, rounds=60, seeds=1, theta0=str(tmp_path / "start.npz"))
-    report = comparisons.compare(Comparison(settings, TWO, eta=0.05), tmp_path / "out", note=lambda words: None)
+    report = comparisons.compare(
+        Comparison(settings, TWO[1:], eta={"all": 0.05}), tmp_path / "out", note=lambda words: None
+    )
     assert not report.lines[1].noise
     assert report.lines[1].difference.verdict == "worse"
 
@@ -1234,8 +1238,10 @@ def test_overwriting_leaves_one_identity(tmp_path):
     config = Config(problem="compromise", rounds=2)
     settings = Settings(problem="compromise", rounds=2, seeds=1)
     run(config, tmp_path / "out")
-    comparisons.compare(Comparison(settings, TWO, eta=0.05), tmp_path / "out", overwrite=True, note=lambda words: None)
-    assert {e.folder.name for e in folders.find(tmp_path / "out")} == set(TWO)
+    comparisons.compare(
+        Comparison(settings, TWO[1:], eta={"all": 0.05}), tmp_path / "out", overwrite=True, note=lambda words: None
+    )
+    assert {e.folder.name for e in folders.find(tmp_path / "out")} == set(TWO[1:])
     run(config, tmp_path / "out", overwrite=True)
     assert not (tmp_path / "out" / comparisons.FILE).exists()
 

@@ -212,3 +212,28 @@ def test_a_narrow_terminal_cuts_nothing(monkeypatch, capsys):
     a_run("a[b] with a long name")
     assert command("runs") == 0
     assert "runs/a[b] with a long name" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ['{"state": "finished", "rounds_done": 1e999, "final": {}}', "[" * 100_000, '{"state": "finished"}']
+)
+def test_one_damaged_run_does_not_hide_the_others(text, capsys):
+    for name in ("good", "bad"):
+        assert cli.main(["run", "--problem", "compromise", "--rounds", "1", "--out", name]) == 0
+    Path("bad/summary.json").write_text(text)
+    capsys.readouterr()
+    assert cli.main(["runs", "."]) == 0
+    said = capsys.readouterr().out
+    assert "good" in said
+    assert "bad" in said
+
+
+def test_a_killed_run_shows_its_newest_checkpoint_although_an_older_summary_stands():
+    assert cli.main(["run", "--problem", "compromise", "--rounds", "4", "--out", "out"]) == 0
+    summary = json.loads(Path("out/summary.json").read_text())
+    Path("out/summary.json").write_text(json.dumps({**summary, "state": "interrupted", "rounds_done": 1}))
+    for name, text in (("000000003", "format = 1\nround = 3\ngap = 0.25\n"), ("000000009", "round = inf\n")):
+        Path("out/checkpoints", name).mkdir(parents=True)
+        Path("out/checkpoints", name, "checkpoint.toml").write_text(text)
+    found = folders.entry(Path("out"))
+    assert (found.state, found.done, found.gap) == ("interrupted", 3, 0.25)

@@ -67,11 +67,6 @@ class Comparison:
     tune_seeds: int = 4
     """Seeds to tune on: those that follow the reported ones."""
 
-    def __post_init__(self) -> None:
-        """One number for eta is that of all methods."""
-        if isinstance(self.eta, int | float):
-            object.__setattr__(self, "eta", {"all": float(self.eta)})
-
     def check(self) -> None:
         """Everything that can be seen without building anything."""
         for name in self.algorithms:
