@@ -648,7 +648,8 @@ def test_refused_ones_make_room_for_those_of_the_run_that_starts_again(never_sto
     for folder in checkpoints.present(out):
         OTHER_VERSION(folder)
     seen = {}
-    fastfedpg.study.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
+    with pytest.warns(UserWarning, match="refused: of another version|no checkpoint can be used"):
+        fastfedpg.study.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
     assert 2 in seen[2]
     assert seen[4] == [4, 2]
     assert numbers(out) == never_stopped
@@ -660,7 +661,8 @@ def test_a_damaged_one_is_not_kept_as_the_previous_one(capsys):
     a_flipped_bit(newest(out))
     edit(out / "config.toml", "checkpoint_rounds = 4", "checkpoint_rounds = 3")
     seen = {}
-    fastfedpg.study.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
+    with pytest.warns(UserWarning, match="refused: damaged"):
+        fastfedpg.study.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
     assert seen[6] == [6, 4], "two that can be used"
 
 

@@ -483,7 +483,7 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
 
 
 def test_ctrl_c_before_anything_was_done(capsys, monkeypatch):
-    def stopped(config):
+    def stopped(config, like=None):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runs, "plan", stopped)
@@ -533,10 +533,12 @@ def test_overwrite_touches_nothing_where_it_cannot_go_on(capsys):
 
 def test_of_two_runs_that_want_one_folder_only_one_begins(tmp_path):
     """Both pass the first look, since the folder is empty; who holds it, and config.toml after that, decide."""
-    given = (tmp_path / "out", Config(problem="compromise"), compromise(), None, False)
-    with output.opened(*given), pytest.raises(InputError, match="another process is at work"), output.opened(*given):
+    out, config = tmp_path / "out", Config(problem="compromise")
+    clear, describe = lambda: output.clear(out, False), lambda: output.describe(out, config, compromise(), None)
+    opened = lambda: output.opened(out, clear, describe)
+    with opened(), pytest.raises(InputError, match="another process is at work"), opened():
         pass
-    with pytest.raises(InputError, match="another run has begun"), output.opened(*given):
+    with pytest.raises(InputError, match="another run has begun"), opened():
         pass
 
 
