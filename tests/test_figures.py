@@ -477,3 +477,13 @@ def test_show_names_what_is_wrong(tmp_path, capsys):
     assert shown("--help")[0] == 0
     assert "PROBLEM" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
+
+
+def test_a_maze_shows_its_goal_and_obstacles_where_they_are():
+    """What is paid for arriving is drawn in the cell one arrives in; the arrays say the same through P."""
+    maze = make("mazes", agents=2)
+    for i in range(2):
+        drawn = portraits.pay(maze, i)
+        np.testing.assert_allclose(maze.reward[i], maze.P @ drawn.reshape(-1), atol=1e-12)
+        assert sorted(np.unique(drawn)) == [-1, 0, 1]
+        assert ((drawn == 1).sum(), (drawn == -1).sum()) == (1, 15)

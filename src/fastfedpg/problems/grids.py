@@ -87,7 +87,7 @@ def mazes(
         states=cells,
         actions=MOVE_NAMES,
         agents=tuple(f"goal {cells[goal]}" for goal in goals),
-        grid=Grid(n, n, MOVES, whose(goals)),
+        grid=Grid(n, n, MOVES, whose(goals), arriving=tuple(tuple(own) for own in pays.tolist())),
     )
 
 

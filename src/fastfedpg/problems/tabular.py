@@ -24,6 +24,7 @@ class Grid(NamedTuple):
     marks: dict[int, str]  # cell -> what is written in it
     walls: tuple[int, ...] = ()  # cells that nobody can enter
     cells: tuple[int, ...] = ()
+    arriving: tuple[tuple[float, ...], ...] = ()  # by agent and cell, where rewards are paid for arriving in a cell
 
 
 @dataclass(frozen=True, eq=False)

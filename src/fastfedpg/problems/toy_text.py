@@ -51,7 +51,13 @@ def frozen_lake(agents: int = 3, slippery: int = 1, gamma: float = 0.95) -> Tabu
         states=cell_names(4, 4),
         actions=("left", "down", "right", "up"),
         agents=tuple(f"goal {goal}" for goal in goals),
-        grid=Grid(4, 4, {0: (0, -1), 1: (1, 0), 2: (0, 1), 3: (-1, 0)}, {0: "start", **holes, **whose(own)}),
+        grid=Grid(
+            4,
+            4,
+            {0: (0, -1), 1: (1, 0), 2: (0, 1), 3: (-1, 0)},
+            {0: "start", **holes, **whose(own)},
+            arriving=tuple(tuple(float(s == goal) for s in range(16)) for goal in own),
+        ),
     )
 
 

@@ -43,7 +43,7 @@ def draw_grid(axes: Sequence[Any], problem: TabularProblem) -> list[str]:
             _starts(axis, problem, i)
         notes.add(_numbers(axis, problem, values))
         maps.furnish(axis, grid_of(problem))
-    canvas.bar(image, axes, "reward (mean over actions)")
+    canvas.bar(image, axes, "reward for arriving" if grid_of(problem).arriving else "reward (mean over actions)")
     said = sorted(notes)
     if problem.P.ndim == 4:
         said.append("arrows: where each action takes the agent, on average")
@@ -56,7 +56,13 @@ def draw_grid(axes: Sequence[Any], problem: TabularProblem) -> list[str]:
 
 
 def pay(problem: TabularProblem, i: int) -> np.ndarray:
-    """Agent i's reward in each cell, (rows, columns): the mean over actions and over the cell's states; NaN if none."""
+    """Agent i's reward in each cell, (rows, columns): the mean over actions and over the cell's states; NaN if none.
+
+    Where the problem pays for arriving in a cell, that: the mean over actions would show it in the cells around.
+    """
+    grid = grid_of(problem)
+    if grid.arriving:
+        return np.reshape(grid.arriving[i], (grid.rows, grid.columns))
     states = per_cell(problem, np.ones(problem.S))
     sums = per_cell(problem, problem.reward[i].mean(axis=1))
     return np.divide(sums, states, out=np.full_like(sums, np.nan), where=states > 0)
