@@ -28,7 +28,8 @@ from safetensors.numpy import load_file
 
 import fastfedpg
 import reference as ref
-from fastfedpg import ALGORITHMS, Config, InputError, Oracle, cli, with_oracle
+from commands import command
+from fastfedpg import ALGORITHMS, Config, InputError, Oracle, with_oracle
 from fastfedpg.core import Evaluation, Problem
 from fastfedpg.problems import PROBLEMS
 from fastfedpg.runtime import Diverged, Schedule, collect, loop_records, message_sizes, shapes, simulate_records
@@ -82,14 +83,6 @@ def never_stopped(tmp_path_factory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("never") / "stopped"
     fastfedpg.run(CONFIG, out)
     return numbers(out)
-
-
-def command(*words) -> int:
-    """The exit code of `fastfedpg …`."""
-    try:
-        return cli.main([str(w) for w in words])
-    except SystemExit as stop:
-        return stop.code
 
 
 def flags(config: Config) -> list[str]:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import fastfedpg
+from commands import command
 from fastfedpg import Config, cli
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import from_toml
@@ -38,14 +39,6 @@ SAMPLED = ("--oracle", "gpomdp", "--B", 4, "--K", 6)
 def _fresh_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def command(*words) -> int:
-    """The exit code of `fastfedpg …`."""
-    try:
-        return cli.main([str(w) for w in words])
-    except SystemExit as stop:
-        return stop.code
 
 
 def run(out: str, *words, problem: str = "compromise") -> Path:

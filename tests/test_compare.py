@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from commands import command
 from fastfedpg import Config, InputError, cli
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import Settings, from_toml
 from fastfedpg.study import budgets, comparisons, figures, files, folders, outcomes, plan, resume, run, tuning
-from fastfedpg.study.comparisons import Comparison
+from fastfedpg.study.comparison import Comparison, _parse_etas, from_file
 from fastfedpg.study.statistics import NONE, bootstrap, difference, sign_flip
 
 THREE = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
@@ -101,14 +102,6 @@ def original(tmp_path_factory, compiled_once) -> Path:
 def finished(original) -> Path:
     """A copy of it."""
     return Path(shutil.copytree(original, "finished"))
-
-
-def command(*words) -> int:
-    """The exit code of `fastfedpg …`."""
-    try:
-        return cli.main([str(w) for w in words])
-    except SystemExit as stop:
-        return stop.code
 
 
 def compare(*words) -> Path:
@@ -340,11 +333,11 @@ def test_a_step_size_for_each():
 
 
 def test_a_step_size_for_one_leaves_the_others_theirs():
-    comparison = Comparison(SETTINGS, THREE, comparisons._parse_etas(["2", "fedavg_pg=.5"]))
+    comparison = Comparison(SETTINGS, THREE, _parse_etas(["2", "fedavg_pg=.5"]))
     assert [comparison.config(name).eta for name in THREE] == [2.0, 0.5, 2.0]
-    comparison = Comparison(SETTINGS, THREE, comparisons._parse_etas(["fedavg_pg=.5"]))
-    with pytest.raises(InputError, match="no eta for fast_fedpg, scaffold_pg; give one for each method"):
-        comparison.check()
+    comparison = Comparison(SETTINGS, THREE, _parse_etas(["fedavg_pg=.5"]))
+    assert [comparison.config(name).eta for name in THREE] == [Config().eta, 0.5, Config().eta]
+    assert comparison.without_eta == ["fast_fedpg", "scaffold_pg"], "which a note says"
 
 
 @pytest.mark.parametrize(
@@ -1093,7 +1086,7 @@ def test_two_processes_do_not_work_in_one_folder(finished, capsys):
 
 
 def test_a_comparison_repeats_from_its_file(original):
-    assert comparisons.from_file(original / "compare.toml") == COMPARISON
+    assert from_file(original / "compare.toml") == COMPARISON
     text = (original / "compare.toml").read_text()
     assert "fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER" in text
     out = compare("--config", original / "compare.toml")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import command
 from fastfedpg import Config, cli
 from fastfedpg.study import checkpoints, files, folders
 
@@ -14,14 +15,6 @@ from fastfedpg.study import checkpoints, files, folders
 def _fresh_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def command(*words) -> int:
-    """The exit code of `fastfedpg …`."""
-    try:
-        return cli.main([str(w) for w in words])
-    except SystemExit as stop:
-        return stop.code
 
 
 def a_run(name: str, state: str | None = "finished", gap: float | None = 0.5, done: int = 100, **settings) -> Path:

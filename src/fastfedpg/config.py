@@ -22,16 +22,22 @@ def _parse_pairs(words: list[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-Pairs = Annotated[
-    dict[str, Any],
-    tyro.constructors.PrimitiveConstructorSpec(
+def table_of_words(metavar: str, parse: Callable[[list[str]], Any], write: Callable[[Any], list[str]]) -> Any:
+    """How a flag with words such as name=value becomes a dictionary, and is shown again."""
+    return tyro.constructors.PrimitiveConstructorSpec(
         nargs="*",
-        metavar="NAME=VALUE …",
-        instance_from_str=_parse_pairs,
+        metavar=metavar,
+        instance_from_str=parse,
         is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=lambda value: [f"{k}={v}" for k, v in value.items()],
-    ),
-]
+        str_from_instance=write,
+    )
+
+
+def _write_pairs(pairs: dict[str, Any]) -> list[str]:
+    return [f"{k}={v}" for k, v in pairs.items()]
+
+
+Pairs = Annotated[dict[str, Any], table_of_words("NAME=VALUE …", _parse_pairs, _write_pairs)]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from fastfedpg.cli.words import new_name, noting, say, value_of
 from fastfedpg.study import Interrupted, comparisons, table
-from fastfedpg.study.comparisons import Comparison, Report
+from fastfedpg.study.comparison import Comparison, from_file
+from fastfedpg.study.comparisons import Report
 from fastfedpg.study.progress import progress
 
 
@@ -33,7 +34,7 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     """Compare methods on one problem and one budget, or finished runs."""
     base = Comparison()
     if (file := value_of("--config", arguments)) is not None:
-        base = comparisons.from_file(Path(file))
+        base = from_file(Path(file))
     parsed = tyro.cli(
         tyro.conf.OmitArgPrefixes[Compare],
         prog="fastfedpg compare",

@@ -4,20 +4,19 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_type_hints
+from typing import NamedTuple
 
 import numpy as np
-import tomli_w
-import tyro
 
 from fastfedpg.algorithms import ALGORITHMS
-from fastfedpg.config import Config, Settings, fit, from_toml, read_toml, settings_from
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.config import from_toml
+from fastfedpg.errors import InputError
 from fastfedpg.runtime import Diverged
 from fastfedpg.study import budgets, canvas, figures, outcomes, output, table, tuning
 from fastfedpg.study.checkpoints import FREE, Checkpoint
+from fastfedpg.study.comparison import Comparison, from_file
 from fastfedpg.study.files import clear_parts, held, is_held, write_text
 from fastfedpg.study.journal import Note
 from fastfedpg.study.outcomes import Outcome
@@ -27,99 +26,6 @@ from fastfedpg.study.runs import begin, execute, reopen
 
 PICTURES = ("curves", "policies", "agents")
 FILE = output.COMPARISON
-
-
-def _parse_etas(words: list[str]) -> dict[str, float]:
-    """2 is the step size of all methods, name=2 that of one."""
-    pairs = [(name or "all", float(value)) for name, _, value in (word.rpartition("=") for word in words)]
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("one step size for all, and one for each method that has its own")
-    return dict(pairs)
-
-
-Etas = Annotated[
-    dict[str, float],
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar="ETA|NAME=ETA …",
-        instance_from_str=_parse_etas,
-        is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=lambda value: [f"{v:g}" if k == "all" else f"{k}={v:g}" for k, v in value.items()],
-    ),
-]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All that is needed to repeat a comparison."""
-
-    settings: Settings = field(default_factory=lambda: Settings(seeds=8))
-    algorithms: tuple[str, ...] = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
-    """Methods to compare; differences are to the first, and --rounds are the rounds of the first."""
-    eta: Etas = field(default_factory=lambda: {"all": Config().eta})
-    """One step size for all, or by method, as in fast_fedpg=2 fedavg_pg=.5; with --tune the middle of the grid."""
-    budget: Literal["samples", "rounds", "bytes"] = "samples"
-    """What all methods may spend alike: as much as the first does in --rounds rounds."""
-    tune: bool = False
-    """Choose every method's step size on seeds that are not reported; eta is the middle of the grid."""
-    candidates: int = 7
-    """Step sizes to try for each method when tuning, each twice the one before."""
-    tune_seeds: int = 4
-    """Seeds to tune on: those that follow the reported ones."""
-
-    def check(self) -> None:
-        """Everything that can be seen without building anything."""
-        for name in self.algorithms:
-            if name not in ALGORITHMS:
-                raise unknown("algorithm", name, ALGORITHMS)
-        if len({*self.algorithms}) < len(self.algorithms) or not self.algorithms:
-            raise InputError(f"algorithms are {' '.join(self.algorithms) or 'none'}; name each once, and at least one")
-        for name in self.eta:
-            if name not in ("all", *self.algorithms):
-                raise unknown("algorithm in eta", name, self.algorithms)
-        lacking = [name for name in self.algorithms if not {"all", name} & {*self.eta}]
-        if lacking:
-            raise InputError(
-                f"no eta for {', '.join(lacking)}; give one for each method, or one for all others as well"
-            )
-        if self.tune and not tuning.FEWEST <= self.candidates <= tuning.MOST:
-            least, most = tuning.FEWEST, tuning.MOST
-            raise InputError(
-                f"candidates = {self.candidates}; a fair choice needs at least {least}, and at most {most}"
-            )
-        if self.tune and {*self.eta} - {"all"}:
-            raise InputError("with tune, eta is the middle of one grid for all methods; give one number")
-        last = self.settings.first_seed + self.settings.seeds + self.tune_seeds
-        if self.tune and not (self.tune_seeds >= 1 and last < 2**31):
-            raise InputError(f"tune_seeds = {self.tune_seeds}; it must be at least 1, and all seeds below 2^31")
-
-    def config(self, algorithm: str) -> Config:
-        """One method's configuration, before the budget says how many rounds it has."""
-        eta = self.eta[algorithm if algorithm in self.eta else "all"]
-        return Config(**asdict(self.settings), algorithm=algorithm, eta=eta)
-
-    def to_toml(self) -> str:
-        """The comparison as TOML."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
-        table = {**asdict(self.settings), **own, "algorithms": list(self.algorithms)}
-        return tomli_w.dumps({k: v for k, v in table.items() if v is not None and v != {}})
-
-
-def from_file(path: Path) -> Comparison:
-    """A comparison from its TOML file; paths in it are relative to the file's own folder."""
-    said, where = read_toml(path), str(path)
-    kinds, own = get_type_hints(Comparison), {}
-    names = said.pop("algorithms", list(Comparison.algorithms))
-    eta = said.pop("eta", Config().eta)
-    eta = eta if isinstance(eta, dict) else {"all": eta}
-    for name in ("budget", "tune", "candidates", "tune_seeds"):
-        if name in said:
-            own[name] = fit(f"{where}: {name}", kinds[name], said.pop(name))
-    if not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
-        raise InputError(f"{where}: algorithms is {names!r}; it must be a list of names")
-    etas = {name: fit(f"{where}: eta of {name}", float, value) for name, value in eta.items()}
-    settings = settings_from(Settings, {"seeds": 8, **said}, where, path.parent)
-    return Comparison(settings, tuple(names), etas, **own)
 
 
 class Report(NamedTuple):
@@ -221,6 +127,8 @@ def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dic
     given = budgets.rounds(names, costs, asked, budget)
     spent = [n * c for n, c in zip(given, costs, strict=True)]
     unit = budgets.unit(plans[names[0]]) if budget == "samples" else budget
+    for name in comparison.without_eta:
+        note(f"{name} was given no eta, and has {comparison.common_eta:g}")
     if given[0] != asked:
         note(f"{names[0]} has {given[0]} rounds instead of {asked}, so that all stop at {spent[0]:,} {unit}")
     for name, n, s in zip(names, given, spent, strict=True):
@@ -238,7 +146,7 @@ def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dic
 def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note) -> Report:
     if comparison.tune:
         file = out / "tune.csv"
-        etas = tuning.tune(plans, comparison.eta["all"], comparison.candidates, comparison.tune_seeds, file, show, note)
+        etas = tuning.tune(plans, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
         plans = {name: plan(replace(p.config, eta=etas[name]), p) for name, p in plans.items()}
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note)]
     found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]
