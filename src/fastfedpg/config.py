@@ -53,6 +53,9 @@ class Settings:
     reward_range: tuple[float, float] | None = None
     """LO HI of the rewards in a file, if not 0 1; results are in these units."""
 
+    parameters: int | None = None
+    """The length of theta, for a server whose problem is 'private': known at the agents' own sites alone."""
+
     H: int = 10
     """Local steps in a round."""
     alpha_g: float = 1.0
@@ -117,6 +120,7 @@ class Config(Settings):
             "agents",
             "participants",
             "checkpoint_rounds",
+            "parameters",
         ):
             value = getattr(self, name)
             if value is not None and value < 1:

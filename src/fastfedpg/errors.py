@@ -8,6 +8,10 @@ class InputError(ValueError):
     """Something given by the user is wrong; the message says what, where, and what would be right."""
 
 
+class Stopped(RuntimeError):
+    """A run that can't go on now, and why; nothing is lost, and it can be resumed."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An error for a name that is not in the table, with the nearest that is."""
     known = list(known)

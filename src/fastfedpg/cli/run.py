@@ -50,7 +50,7 @@ def carry_out(planned: Plan, out: Path, found: Checkpoint | None, console: Conso
     for words in planned.notes:
         note(words)
     try:
-        with progress(errors, f"{config.algorithm} on {planned.tabular.name}", config.rounds) as report:
+        with progress(errors, f"{config.algorithm} on {planned.name}", config.rounds) as report:
             result = execute(planned, out, report, found, note)
     except Diverged as error:
         return say(errors, f"{error} Metrics until then are in {out}", 1)

@@ -65,9 +65,9 @@ def loop_records(
         runs = [_continue(problem.N, start, r, seed) for r, seed in enumerate(seeds)]
 
     def standing() -> Standing:
-        every = [(run.state, run.down, _stack(run.memory), _stack(run.own)) for run in runs]
+        every = [(run.state, run.down, stack(run.memory), stack(run.own)) for run in runs]
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
-        state, down, memory, own = _stack(every)
+        state, down, memory, own = stack(every)
         drift = drift.astype(schedule.starts(problem).dtype)
         return Standing(done, recorded, state, down, memory, own, drift, steps, taken)
 
@@ -110,22 +110,22 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
             name = int(problem.ids[i])
             given = _at(down, i) if algorithm.per_agent else down
             key = key_for(seed, t, e.name, name)
-            memory[i], own[i], up, info = _answer(e, problem.oracle, tasks[i], memory[i], own[i], given, key)
-            if not _finite(up):
+            memory[i], own[i], up, info = answer(e, problem.oracle, tasks[i], memory[i], own[i], given, key)
+            if not finite(up):
                 raise Diverged(t + 1, e.name, name, seed)
             drift, steps = drift + float(info.drift), steps + int(info.steps)
             ups.append(up)
-        combined = e.combine.merge(_stack(ups))
+        combined = e.combine.merge(stack(ups))
         key = key_for(seed, t, e.name)
         if not algorithm.per_agent:
-            state, down = _serve(e, m / problem.N, state, combined, key)
+            state, down = serve(e, m / problem.N, state, combined, key)
             continue
         for k, i in enumerate(who):
             up = _at(combined, k) if e.combine.per_agent else combined
             own_key = jax.random.fold_in(key, int(problem.ids[i]))
-            new_state, new_down = _serve(e, m / problem.N, _at(state, i), up, own_key)
+            new_state, new_down = serve(e, m / problem.N, _at(state, i), up, own_key)
             state, down = _put(state, i, new_state), _put(down, i, new_down)
-    if not _finite(algorithm.policy(state)):
+    if not finite(algorithm.policy(state)):
         raise Diverged(t + 1, None, None, seed)
     return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + m)
 
@@ -145,14 +145,16 @@ def _continue(N: int, standing: Standing, r: int, seed: int) -> Run:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _answer(
+def answer(
     e: Exchange, oracle: Callable[[Task], Oracle], task: Task, memory: Any, own: Any, down: Any, key: Any
 ) -> tuple[Any, Any, Any, Any]:
+    """One agent's half of an exchange, compiled once for the same exchange and oracle."""
     return e.agent(memory, own, down, oracle(task), key)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _serve(e: Exchange, share: float, state: Any, up: Any, key: Any) -> tuple[Any, Any]:
+def serve(e: Exchange, share: float, state: Any, up: Any, key: Any) -> tuple[Any, Any]:
+    """The server's half of an exchange, compiled once."""
     return e.server(state, up, share, key)
 
 
@@ -160,7 +162,8 @@ def _at(tree: Any, i: int) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x[i]), tree)
 
 
-def _stack(trees: Sequence[Any]) -> Any:
+def stack(trees: Sequence[Any]) -> Any:
+    """Trees of one form as one tree with a leading axis."""
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)
 
 
@@ -168,5 +171,6 @@ def _put(tree: Any, i: int, value: Any) -> Any:
     return jax.tree.map(lambda x, v: x.at[i].set(v), tree, value)
 
 
-def _finite(tree: Any) -> bool:
+def finite(tree: Any) -> bool:
+    """Whether all of it is finite."""
     return all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(tree))

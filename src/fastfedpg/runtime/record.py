@@ -118,8 +118,8 @@ class MessageSizes(NamedTuple):
 def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> MessageSizes:
     """Trace one agent through a round and add up its messages; nothing is computed."""
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
-    walk = lambda theta, tasks: _walk(algorithm, problem.oracle(first(tasks)), theta, problem.N)
-    ups, downs, _ = jax.eval_shape(walk, theta, problem.tasks)
+    one = lambda theta, tasks: walk(algorithm, problem.oracle(first(tasks)), theta, problem.N)
+    ups, downs, _ = jax.eval_shape(one, theta, problem.tasks)
     count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
     size = lambda tree: sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
     return MessageSizes(count(ups), count(downs), size(ups), size(downs), len(ups))
@@ -127,16 +127,20 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
 
 def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int]) -> int:
     """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
-    oracle = Oracle(
+    return int(walk(algorithm, counting_oracle(of_estimate), jnp.zeros(1), 1)[2])
+
+
+def counting_oracle(of_estimate: Callable[[int | None], int]) -> Oracle:
+    """An oracle that knows no environment: its gradients are zero, and an estimate costs so many steps."""
+    return Oracle(
         init=lambda key: (),
         sample=lambda theta, own, key, B: (of_estimate(B), own),
         gradient=lambda theta, own, batch: jnp.zeros_like(theta),
         steps=lambda batch: batch,
     )
-    return int(_walk(algorithm, oracle, jnp.zeros(1), 1)[2])
 
 
-def _walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list[Any], list[Any], Any]:
+def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list[Any], list[Any], Any]:
     """One agent's messages up and down in one round, and the steps it takes."""
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     state, down, memory = algorithm.init(theta, N)

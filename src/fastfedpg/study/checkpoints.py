@@ -12,8 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import tomli_w
 from safetensors import SafetensorError
@@ -23,6 +21,7 @@ from fastfedpg.config import Config, from_mapping
 from fastfedpg.errors import InputError
 from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Result, Standing
+from fastfedpg.runtime.trees import arrays_of, restored
 from fastfedpg.study.files import PART, sync
 
 FOLDER, ARRAYS, ABOUT = "checkpoints", "state.safetensors", "checkpoint.toml"
@@ -55,10 +54,11 @@ class Refused(ValueError):
     """A checkpoint that can't be used, and why."""
 
 
-def identity(config: Config, problem: TabularProblem, theta0: np.ndarray | None, versions: str) -> Identity:
+def identity(config: Config, problem: TabularProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
     """The settings and the arrays that decide a run's numbers, and what computes them."""
     digest = hashlib.sha256()
-    for array in (problem.P, problem.reward, problem.rho, problem.gamma, problem.reward_range, theta0):
+    parts = () if problem is None else (problem.P, problem.reward, problem.rho, problem.gamma, problem.reward_range)
+    for array in (*parts, theta0):
         if array is not None:
             digest.update(repr(np.shape(array)).encode() + np.ascontiguousarray(array, np.float64).tobytes())
     return Identity(versions, config, digest.hexdigest())
@@ -74,7 +74,9 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
     part.mkdir()
     try:
         # Not save_file: on a full disk it raises an error of its own, which is no OSError.
-        (part / ARRAYS).write_bytes(save({**_arrays("standing", standing[2:]), **_arrays("result", _parts(result))}))
+        (part / ARRAYS).write_bytes(
+            save({**arrays_of("standing", standing[2:]), **arrays_of("result", _parts(result))})
+        )
         about = {
             "format": FORMAT,
             "round": standing.round,
@@ -146,7 +148,7 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         if _digest(folder / ARRAYS) != said.get("sha256"):
             raise Refused(f"damaged: {ARRAYS} is not what was written")
         arrays = load_file(folder / ARRAYS)
-        standing = Standing(int(said["round"]), int(said["recorded"]), *_restored("standing", form[2:], arrays))
+        standing = Standing(int(said["round"]), int(said["recorded"]), *restored("standing", form[2:], arrays))
         result = _result(arrays, said.get("columns"))
         recorded = -1 if result is None else int(result.rounds[-1])
         if (standing.round, standing.recorded) != (int(folder.name), recorded):
@@ -175,36 +177,6 @@ class Keeper:
         """There was one, or an attempt at it, that began then."""
         self.done, self.at = done, time.monotonic()
         self.took = self.at - began
-
-
-def _named(prefix: str, tree: Any) -> list[tuple[str, Any]]:
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return [(prefix + jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
-
-
-def _arrays(prefix: str, tree: Any) -> dict[str, np.ndarray]:
-    raw = lambda x: jax.random.key_data(x) if _is_key(x) else x
-    return {name: np.ascontiguousarray(raw(x)) for name, x in _named(prefix, tree)}
-
-
-def _restored(prefix: str, form: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The tree that was written, if it has this form."""
-    leaves = []
-    for name, x in _named(prefix, form):
-        saved = arrays[name]
-        leaf = jax.random.wrap_key_data(jnp.asarray(saved), impl=_impl(x)) if _is_key(x) else saved
-        if leaf.shape != x.shape or leaf.dtype != x.dtype:
-            raise Refused(f"damaged: {name} is {leaf.dtype}{leaf.shape}, and must be {x.dtype}{x.shape}")
-        leaves.append(leaf)
-    return jax.tree.unflatten(jax.tree.structure(form), leaves)
-
-
-def _is_key(x: Any) -> bool:
-    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
-def _impl(x: Any) -> Any:
-    return jax.random.key_impl(jnp.empty((), x.dtype))  # which takes no shapes
 
 
 def _parts(result: Result | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastfedpg import runtime
-from fastfedpg.problems import exact
+from fastfedpg.problems import TabularProblem, exact
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.study import checkpoints, output
 from fastfedpg.study.checkpoints import Checkpoint, Keeper
@@ -27,7 +27,7 @@ def unsaid(words: str) -> None:
 def identity(planned: Plan) -> checkpoints.Identity:
     """What a checkpoint of this run must have in common with it."""
     config = output.described(planned.config)
-    return checkpoints.identity(config, planned.tabular, planned.theta0, output.versions())
+    return checkpoints.identity(config, planned.known, planned.theta0, output.versions())
 
 
 class Journal:
@@ -86,8 +86,7 @@ class Journal:
             if standing.round != self.kept:
                 self.keep(standing)
         if result is not None:
-            shape = (self.planned.tabular.S, self.planned.tabular.A)
-            output.write_result(out, result, shape, self.planned.config.first_seed)
+            output.write_result(out, result, self.planned.theta_shape, self.planned.config.first_seed)
         output.write_summary(out, summary(self.planned, result, state, message, time.monotonic() - self.began))
         if state == "finished":
             shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
@@ -96,13 +95,7 @@ class Journal:
 
 def summary(planned: Plan, result: Result | None, state: str, message: str, seconds: float) -> dict[str, Any]:
     """What a person or a program wants to know first about a run."""
-    config, tabular = planned.config, planned.tabular
-    known: dict[str, Any]
-    if tabular.shared:
-        known = {"J_star": tabular.scale * exact.optimum(tabular, config.tau).J}
-    else:
-        own = [best.J for best in exact.own_optima(tabular, config.tau)]
-        known = {"J_star": None, "J_lower_bound": tabular.scale * float(np.mean(own))}
+    config = planned.config
     found = {} if result is None else {"J_best_found": float(result.metrics["J"].min())}
     final = {}
     if result is not None:
@@ -115,16 +108,13 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
         "problem": config.problem,
         "algorithm": config.algorithm,
         "oracle": config.oracle,
-        "N": tabular.N,
-        "S": tabular.S,
-        "A": tabular.A,
-        "gamma": tabular.gamma,
+        "N": planned.problem.N,
+        **_of_problem(planned.known),
         "rounds_done": 0 if result is None else int(result.rounds[-1]),
         "rounds": config.rounds,
         "seeds": config.seeds,
         "eta": config.eta,
-        "eta_limit_lemma_2": planned.step_limit,
-        **known,
+        **_theory(planned),
         **found,
         "final": final,
         "interval": "95% bootstrap over seeds",
@@ -132,3 +122,19 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
         "versions": output.versions(),
         "notes": list(planned.notes),
     }
+
+
+def _of_problem(known: TabularProblem | None) -> dict[str, Any]:
+    return {} if known is None else {"S": known.S, "A": known.A, "gamma": known.gamma}
+
+
+def _theory(planned: Plan) -> dict[str, Any]:
+    """What is known of the problem without running anything; nothing where it is private."""
+    known, tau = planned.known, planned.config.tau
+    if known is None:
+        return {}
+    limit = {"eta_limit_lemma_2": planned.step_limit}
+    if known.shared:
+        return {**limit, "J_star": known.scale * exact.optimum(known, tau).J}
+    own = [best.J for best in exact.own_optima(known, tau)]
+    return {**limit, "J_star": None, "J_lower_bound": known.scale * float(np.mean(own))}

@@ -21,6 +21,7 @@ from fastfedpg.problems import PROBLEMS, TabularProblem
 from fastfedpg.runtime import Result
 from fastfedpg.study import checkpoints
 from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
+from fastfedpg.study.plans import PRIVATE
 
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
@@ -86,21 +87,21 @@ def clear(out: Path, overwrite: bool) -> None:
 
 def described(config: Config) -> Config:
     """The configuration as it stands in the run's own folder, beside copies of the files it names."""
-    if config.problem not in PROBLEMS:
+    if config.problem not in (*PROBLEMS, PRIVATE):
         config = replace(config, problem="problem.npz")
     return config if config.theta0 is None else replace(config, theta0="theta0.npz")
 
 
-def describe(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
+def describe(out: Path, config: Config, problem: TabularProblem | None, theta0: np.ndarray | None) -> None:
     """All that is needed to repeat the run, or to go on with it; config.toml last: where it stands, all is there."""
     copy_files(out, config, problem, theta0)
     head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
     write_text(out / "config.toml", head + described(config).to_toml())
 
 
-def copy_files(out: Path, config: Config, problem: TabularProblem, theta0: np.ndarray | None) -> None:
+def copy_files(out: Path, config: Config, problem: TabularProblem | None, theta0: np.ndarray | None) -> None:
     """Copies of the files that a configuration names, so that the folder stands alone."""
-    if config.problem not in PROBLEMS:
+    if problem is not None and config.problem not in PROBLEMS:
         with whole(out / "problem.npz") as part:
             problem.save(part)
     if theta0 is not None:

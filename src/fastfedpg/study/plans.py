@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,13 +11,17 @@ import numpy as np
 from fastfedpg import problems, runtime
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import Config
-from fastfedpg.core import Algorithm, Problem
+from fastfedpg.core import Algorithm, Evaluation, Problem
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
 from fastfedpg.problems import TabularProblem
 from fastfedpg.problems.tabular import read_npz
 from fastfedpg.runtime import MessageSizes, Schedule
+from fastfedpg.runtime.record import counting_oracle
 from fastfedpg.theory import lemma2_step_limit, smoothness_bound
+
+PRIVATE = "private"
+"""The name of a problem that only the agents' own sites know."""
 
 LARGEST_LOGIT = 1e100
 """Far beyond any policy that float64 can tell from a deterministic one."""
@@ -27,13 +32,30 @@ class Plan:
     """A configuration that has passed every check, with all that it names built."""
 
     config: Config
-    tabular: TabularProblem
+    known: TabularProblem | None  # None where only the agents' own sites know it
     problem: Problem
     algorithm: Algorithm
     schedule: Schedule
     sizes: MessageSizes
     theta0: np.ndarray | None  # as in the file; None is the uniform policy
     notes: tuple[str, ...]
+
+    @property
+    def tabular(self) -> TabularProblem:
+        """The problem's arrays."""
+        if self.known is None:
+            raise InputError("the problem is private: only the agents' own sites know it")
+        return self.known
+
+    @property
+    def name(self) -> str:
+        """What the problem is called."""
+        return PRIVATE if self.known is None else self.known.name
+
+    @property
+    def theta_shape(self) -> tuple[int, ...]:
+        """How theta is written down: a table where there is one, or a vector."""
+        return np.shape(self.problem.theta0)[-1:] if self.known is None else (self.known.S, self.known.A)
 
     @property
     def smoothness(self) -> float:
@@ -56,11 +78,23 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
 
     With `like`, a plan for the same problem, oracle and start, those are taken from there instead of built again.
     """
+    algorithm = algorithm_of(config)
+    known, problem, theta0 = (like.known, like.problem, like.theta0) if like else _built(config)
+    _check_memory(config, problem)
+    schedule = Schedule(
+        config.rounds, config.seeds, config.metrics_every, config.participants, first_seed=config.first_seed
+    )
+    with jax.enable_x64(True):
+        schedule.check(problem, algorithm)
+        sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
+    return Plan(config, known, problem, algorithm, schedule, sizes, theta0, tuple(_without_effect(config)))
+
+
+def algorithm_of(config: Config) -> Algorithm:
+    """The algorithm that a configuration names, with its settings."""
     config.check()
     if config.algorithm not in ALGORITHMS:
         raise unknown("algorithm", config.algorithm, ALGORITHMS)
-    if config.oracle not in ORACLES:
-        raise unknown("oracle", config.oracle, ORACLES)
     factory = ALGORITHMS[config.algorithm]
     lacking = config.lacked_by(factory)
     if lacking:
@@ -68,49 +102,69 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
             f"algorithm '{config.algorithm}' needs {', '.join(lacking)}, which is no setting: "
             "give the parameter a default, or add a field of that name to Config"
         )
-    tabular, problem, theta0 = (like.tabular, like.problem, like.theta0) if like else _built(config)
-    algorithm = factory(**config.taken_by(factory))
-    _check_memory(config, tabular)
-    schedule = Schedule(
-        config.rounds, config.seeds, config.metrics_every, config.participants, first_seed=config.first_seed
-    )
-    with jax.enable_x64(True):
-        schedule.check(problem, algorithm)
-        sizes = runtime.message_sizes(problem, algorithm, np.zeros(tabular.S * tabular.A))
-    return Plan(config, tabular, problem, algorithm, schedule, sizes, theta0, tuple(_without_effect(config)))
+    return factory(**config.taken_by(factory))
 
 
-def _built(config: Config) -> tuple[TabularProblem, Problem, np.ndarray | None]:
+def oracle_settings(config: Config) -> dict[str, Any]:
+    """The settings of the oracle that a configuration names."""
+    if config.oracle not in ORACLES:
+        raise unknown("oracle", config.oracle, ORACLES)
+    return {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
+
+
+def _built(config: Config) -> tuple[TabularProblem | None, Problem, np.ndarray | None]:
+    settings = oracle_settings(config)
+    if config.problem == PRIVATE:
+        return None, *_private(config)
     tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
-    settings = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
     problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
-    theta0 = None if config.theta0 is None else _read_theta0(config, tabular)
+    theta0 = None if config.theta0 is None else _read_theta0(config, (tabular.S, tabular.A), "states, actions")
     if theta0 is not None:
         start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
         problem = problem._replace(theta0=start.reshape(config.seeds, -1))
     return tabular, problem, theta0
 
 
-def _check_memory(config: Config, tabular: TabularProblem) -> None:
+def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
+    """What a server knows of a problem that only its agents know: how many they are, and theta's length."""
+    if config.agents is None or (config.parameters is None and config.theta0 is None):
+        raise InputError(
+            f"problem '{PRIVATE}' says nothing of itself: give --agents, and --parameters (theta's length) or --theta0"
+        )
+    theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")
+    start = np.zeros(config.parameters or 0) if theta0 is None else theta0
+    ids = np.arange(config.agents, dtype=np.int32)
+    return Problem(np.zeros(config.agents), ids, lambda task: counting_oracle(lambda B: 0), _unknown, start), theta0
+
+
+def _unknown(thetas: Any) -> Evaluation:
+    raise InputError("the problem is private: only the agents' own sites can evaluate a policy (fastfedpg server)")
+
+
+def _check_memory(config: Config, problem: Problem) -> None:
     """Refuse what can't be held: the least is theta and one message of every agent, for every seed."""
-    least = 8 * config.seeds * tabular.S * tabular.A * (tabular.N + 2)
+    d = np.shape(problem.theta0)[-1]
+    least = 8 * config.seeds * d * (problem.N + 2)
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if least > there:
         raise InputError(
-            f"seeds = {config.seeds}: {tabular.N} agents with {tabular.S} x {tabular.A} parameters need at least "
+            f"seeds = {config.seeds}: {problem.N} agents with {d} parameters need at least "
             f"{least / 2**30:,.0f} GB, and this machine has {there / 2**30:,.0f}; take fewer seeds"
         )
 
 
-def _read_theta0(config: Config, tabular: TabularProblem) -> np.ndarray:
-    path, shape = str(config.theta0), (tabular.S, tabular.A)
+def _read_theta0(config: Config, shape: tuple[int | None, ...], axes: str) -> np.ndarray:
+    """theta from a file; a length that is not set is the file's own."""
+    path = str(config.theta0)
     given = read_npz(path, ("theta",))["theta"]
     if given.dtype.kind not in "fiu":
         raise InputError(f"{path}: theta has type {given.dtype}; it must hold real numbers")
     theta = given.astype(np.float64) if np.abs(given).max(initial=0) < LARGEST_LOGIT else np.full(given.shape, np.nan)
+    if shape == (None,):
+        shape = theta.shape[-1:]
     if theta.shape not in (shape, (config.seeds, *shape)):
         raise InputError(
-            f"{path}: theta has shape {theta.shape}; it must be {shape}: states, actions, "
+            f"{path}: theta has shape {theta.shape}; it must be {shape}: {axes}, "
             f"or {(config.seeds, *shape)} with one for each of {config.seeds} seeds"
         )
     if not np.isfinite(theta).all():

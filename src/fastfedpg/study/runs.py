@@ -2,22 +2,27 @@
 
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import jax
 
 from fastfedpg import runtime
 from fastfedpg.config import Config, from_toml
-from fastfedpg.errors import InputError
-from fastfedpg.runtime import Diverged, Result, Standing
+from fastfedpg.core import Algorithm, Problem
+from fastfedpg.errors import InputError, Stopped
+from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
 from fastfedpg.study import checkpoints, output
 from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.files import clear_parts, held
 from fastfedpg.study.journal import Journal, Note, identity, unsaid
 from fastfedpg.study.plans import Plan, plan
 from fastfedpg.study.progress import Report, silent
+
+Shapes: TypeAlias = Callable[[Problem, Algorithm, Schedule], Standing]
+Records: TypeAlias = Callable[..., Iterable[Record]]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,12 +55,14 @@ def begin(config: Config, out: Path, overwrite: bool = False, like: Plan | None 
     output.check_folder(out, overwrite)
     planned = plan(config, like)
     clear = lambda: output.clear(out, overwrite)
-    with output.opened(out, clear, lambda: output.describe(out, config, planned.tabular, planned.theta0)):
+    with output.opened(out, clear, lambda: output.describe(out, config, planned.known, planned.theta0)):
         yield planned
 
 
 @contextmanager
-def reopen(out: Path, note: Note, like: Plan | None = None) -> Iterator[tuple[Plan, Checkpoint | None]]:
+def reopen(
+    out: Path, note: Note, like: Plan | None = None, shapes: Shapes = runtime.shapes
+) -> Iterator[tuple[Plan, Checkpoint | None]]:
     """Open the folder of a run that has not come to its end; without a usable checkpoint it starts again."""
     with ExitStack() as stack:
         try:
@@ -67,7 +74,7 @@ def reopen(out: Path, note: Note, like: Plan | None = None) -> Iterator[tuple[Pl
             planned = plan(from_toml(out / "config.toml"), like)
             clear_parts(out)
             with jax.enable_x64(True):
-                form = runtime.shapes(planned.problem, planned.algorithm, planned.schedule)
+                form = shapes(planned.problem, planned.algorithm, planned.schedule)
             found = checkpoints.newest(out, identity(planned), form, note)
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None
@@ -82,16 +89,23 @@ def execute(
     report: Report = silent,
     found: Checkpoint | None = None,
     note: Note = unsaid,
+    records: Records | None = None,
 ) -> Result:
-    """Run what was planned, into a folder that is open already; in 64-bit mode, whatever the caller's is."""
+    """Run what was planned, into a folder that is open already; in 64-bit mode, whatever the caller's is.
+
+    `records` is the runtime, if it is none of the configuration's own. Such a run has parts elsewhere, which must never
+    be ahead of its checkpoint: it does not go on without one.
+    """
     config, journal = planned.config, Journal(planned, out, found, note)
-    start = runtime.simulate_records if config.runtime == "simulate" else runtime.loop_records
+    start = records or (runtime.simulate_records if config.runtime == "simulate" else runtime.loop_records)
     state = "finished"
     stopped: BaseException | None = None
     pause = config.checkpoint_rounds if out is not None else None
 
     def tick(done: int, standing: Callable[[], Standing]) -> None:
         journal.tick(done, standing)
+        if records is not None and out is not None and journal.kept != done:
+            raise Stopped(f"no checkpoint could be written after round {done}; the agents wait where they are")
         report(done)
 
     try:
@@ -118,6 +132,8 @@ def execute(
 
 
 def _advice(planned: Plan) -> str:
+    if planned.known is None:
+        return f"The step size is eta = {planned.config.eta:g}; try a smaller one."
     return (
         f"The step size is eta = {planned.config.eta:g}; Lemma 2 asks for at most 1/(3LH) = {planned.step_limit:.3g}, "
         f"with H = {planned.local_steps} and the bound L = {planned.smoothness:.4g}. Try a smaller eta."

@@ -1,0 +1,168 @@
+"""An agent: one site's environment and the algorithm's agent half; it answers its algorithm's questions, no others."""
+
+import logging
+import secrets
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fastfedpg.core import Algorithm, Problem, key_for
+from fastfedpg.errors import InputError
+from fastfedpg.federation import protocol, wire
+from fastfedpg.federation.keys import check_secret, write_secret
+from fastfedpg.federation.memory import Done, Kept, Notebook, Page
+from fastfedpg.federation.wire import Malformed, Message
+from fastfedpg.runtime.loop import answer as answer_exchange
+
+LOG = logging.getLogger("fastfedpg.agent")
+
+
+class Site(NamedTuple):
+    """Who an agent is, and what it has."""
+
+    number: int
+    algorithm: Algorithm
+    problem: Problem  # with one task
+    declared: dict[str, Any]
+    tells: bool  # whether it says what a policy is worth to it
+
+    @property
+    def agents(self) -> int:
+        """N."""
+        return int(self.declared["agents"])
+
+
+class Agent:
+    """Answers questions as bytes with bytes; what it keeps between them is on disk before it answers."""
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        self.site = site
+        theta = np.asarray(site.problem.theta0)
+        theta = theta.reshape(-1, theta.shape[-1])[0]
+        self.theta = jax.ShapeDtypeStruct(theta.shape, theta.dtype)
+        with jax.enable_x64(True):
+            self.talks = {talk.name: talk for talk in protocol.talks(site.algorithm, theta, site.agents)}
+        self.exchanges = {e.name: e for e in site.algorithm.exchanges}
+        self.order = [e.name for e in site.algorithm.exchanges]
+        self.limit = protocol.largest((*self.talks.values(),), theta)
+        self.task = jax.tree.map(lambda x: x[0], site.problem.tasks)
+        self.seed = _private_seed(folder) if site.declared["keys"] == "private" else int(site.declared["seed"])
+        with jax.enable_x64(True):
+            form = jax.eval_shape(self._begin, self.theta)
+        self.notebook = Notebook(folder, form)
+        self.asks = {"hello": self._hello, "exchange": self._exchange, "evaluate": self._evaluate}
+
+    def compile(self) -> None:
+        """One round with zeros for messages, so that the first question does not wait for the compiler."""
+        zeros = lambda tree: jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), tree)
+        with jax.enable_x64(True):
+            memory, own = self._begin(zeros(self.theta))
+            for name, talk in self.talks.items():
+                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), 0)
+            if self.site.tells:
+                self.site.problem.evaluate(zeros(self.theta)[None])
+
+    def answer(self, data: bytes) -> bytes:
+        """The answer to one question. Whatever goes wrong is told in words, without a word about the environment."""
+        number = self.site.number
+        try:
+            message = wire.unpack(data)
+            ask = self.asks.get(str(message.about.get("ask")))
+            if ask is None:
+                raise Malformed(f"asked '{message.about.get('ask')}'; an agent answers {', '.join(self.asks)}")
+            with jax.enable_x64(True):
+                return ask(message)
+        except InputError as error:
+            LOG.warning("refused: %s", error)
+            return protocol.refusal(number, str(error))
+        except Exception as error:
+            LOG.exception("agent %d could not answer", number)
+            name = type(error).__name__
+            return protocol.refusal(number, f"its environment raised {name}; the site's own log says more", again=True)
+
+    def _hello(self, message: Message) -> bytes:
+        declared, run = message.about.get("declared"), message.about.get("run")
+        if not isinstance(declared, dict) or not protocol.is_run(run):
+            raise Malformed("a hello without a declaration and a run")
+        about = {"agent": self.site.number, "declared": self.site.declared, "tells": self.site.tells}
+        differs = protocol.differences(declared, self.site.declared)
+        if differs:
+            LOG.warning("refused the server of run %s: %s", run, differs)
+            return wire.pack({**about, "refused": differs})
+        wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
+        theta = message.arrays["theta"]
+        base = protocol.beginning(str(run), theta)
+        page = self.notebook.open(str(run), declared)
+        if page is None:
+            page = self.notebook.begin(str(run), declared, Kept(base, *self._begin(theta)))
+            LOG.info("run %s begins", run)
+        return wire.pack({**about, "link": page.before.link, "round": page.round})
+
+    def _exchange(self, message: Message) -> bytes:
+        about = message.about
+        t, name, base, previous = (about.get(k) for k in ("round", "exchange", "base", "previous"))
+        if name not in self.talks or not isinstance(t, int) or not 0 <= t < 2**31:
+            raise Malformed(f"exchange '{name}' of round {t}; this algorithm has {', '.join(self.talks)}")
+        wire.check(message.arrays, self.talks[name].down_form)
+        page = self._page(about)
+        before, after = page.before, list(page.after)
+        if after and base == after[-1].link and len(after) == len(self.order):
+            before, after = after[-1].kept, []  # the server says that the round counts
+        elif base != before.link:
+            raise Malformed(
+                f"round {t} starts from a memory that is not here: this agent stands after round {page.round}, or an "
+                "old checkpoint or an old state folder is being used"
+            )
+        k = self.order.index(name)
+        if k > len(after) or previous != (after[k - 1].link if k else base):
+            raise Malformed(f"exchange '{name}' of round {t} does not follow what this agent has heard of the round")
+        made = protocol.link(str(previous), t, name, message.arrays)
+        if k < len(after) and after[k].link == made:
+            LOG.info("round %d, %s: asked again, the stored reply", t + 1, name)
+            return after[k].reply
+        start = after[k - 1].kept if k else before
+        down = protocol.received(message.arrays, self.talks[name].down, "down")
+        memory, own, up, info = self._answer(name, start.memory, start.own, down, t)
+        reply = protocol.reply(self.site.number, made, protocol.sent(up, "up"))
+        done = Done(made, Kept(made, memory, own), reply)
+        self.notebook.write(page._replace(round=t, before=before, after=(*after[:k], done)))
+        LOG.info("round %d, %s: %d environment steps, drift %.4g", t + 1, name, int(info.steps), float(info.drift))
+        return reply
+
+    def _evaluate(self, message: Message) -> bytes:
+        if not self.site.tells:
+            raise InputError("this agent does not say what a policy is worth to it (it was started with --no-tell)")
+        self._page(message.about)
+        wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
+        found = self.site.problem.evaluate(message.arrays["theta"][None])
+        value = {"J": np.float64(np.ravel(found.J)[0]), "return": np.float64(np.ravel(found.returns)[0])}
+        return wire.pack({"agent": self.site.number}, value)
+
+    def _page(self, about: dict[str, Any]) -> Page:
+        page = self.notebook.open(str(about.get("run")), self.site.declared)
+        if page is None:
+            raise Malformed(f"run {about.get('run')} is not known here: it was begun elsewhere, or its memory is lost")
+        return page
+
+    def _begin(self, theta: Any) -> tuple[Any, Any]:
+        """What the agent has in memory before the first round: the algorithm's part, and its oracle's."""
+        i = self.site.number
+        memory = jax.tree.map(lambda x: x[i], self.site.algorithm.init(theta, self.site.agents)[2])
+        return memory, self.site.problem.oracle(self.task).init(key_for(self.seed, 0, "own", i))
+
+    def _answer(self, name: str, memory: Any, own: Any, down: Any, t: int) -> tuple[Any, Any, Any, Any]:
+        key = key_for(self.seed, t, name, self.site.number)
+        return jax.block_until_ready(
+            answer_exchange(self.exchanges[name], self.site.problem.oracle, self.task, memory, own, down, key)
+        )
+
+
+def _private_seed(folder: Path) -> int:
+    """A seed that only this site has; it is made once, so that an answer that is asked for again is the same."""
+    path = folder / "seed"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_secret(path, str(secrets.randbits(62)).encode())
+    return int(check_secret(path).read_text())

@@ -1,0 +1,90 @@
+"""The engine seam, on Flower: two thin apps that carry bytes. The only file that imports flwr.
+
+    server  <-- local socket -->  ServerApp  <-- Flower -->  ClientApp  <-- local socket -->  agent
+
+An engine has `nodes()` and `ask(questions, seconds)`; `carry` offers one to the server over a local socket. Another
+engine is another file like this one.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from fastfedpg.federation import local
+from fastfedpg.federation.bridge import Answer, Failure, carry
+
+POLL_SECONDS = 0.05
+TYPE = "query"
+NAME = "message"
+
+client_app = ClientApp()
+server_app = ServerApp()
+
+
+@client_app.query()
+def _deliver(message: Message, context: Context) -> Message:
+    """Carry a question to the site's own agent, and its answer back; the node's configuration says where it is."""
+    path = Path(str(context.node_config["socket"]))
+    limit = int(context.node_config["limit"])
+    connection = local.dial(path)
+    try:
+        local.send(connection, _bytes(message))
+        answer = local.receive(connection, limit)
+    finally:
+        connection.close()
+    return Message(_content(answer), reply_to=message)
+
+
+@server_app.main()
+def _main(grid: Grid, context: Context) -> None:
+    """Offer Flower's grid to the server, as long as it listens."""
+    path = Path(str(context.run_config["socket"]))
+    carry(FlowerEngine(grid), local.dial(path), int(context.run_config["limit"]))
+
+
+class FlowerEngine:
+    """Flower's grid as an engine."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+
+    def nodes(self) -> dict[int, str]:
+        """Who is there: node numbers, and the names under which their keys were registered."""
+        return {n.node_id: n.name for n in self.grid.get_nodes()}
+
+    def ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
+        """Every answer as it comes, until all are here or the time is over."""
+        end = time.monotonic() + seconds
+        # Asked one by one: a message that can't be pushed is then known by its node.
+        waiting: dict[str, int] = {}
+        for node, question in questions.items():
+            pushed = [*self.grid.push_messages([Message(_content(question), node, TYPE, ttl=seconds)])]
+            if pushed and pushed[0] is not None:
+                waiting[pushed[0]] = node
+            else:
+                yield Answer(node, Failure("the message could not be sent"))
+        while waiting and time.monotonic() < end:
+            for reply in self.grid.pull_messages([*waiting]):
+                node = waiting.pop(reply.metadata.reply_to_message_id)
+                yield Answer(node, _failure(reply) if reply.has_error() else _bytes(reply))
+            if waiting:
+                time.sleep(POLL_SECONDS)
+
+
+def _failure(reply: Message) -> Failure:
+    return Failure(f"Flower's error {reply.error.code}: {reply.error.reason}")
+
+
+def _content(data: bytes) -> RecordDict:
+    return RecordDict({NAME: ArrayRecord({NAME: Array("uint8", (len(data),), "fastfedpg", data)})})
+
+
+def _bytes(message: Message) -> bytes:
+    try:
+        return message.content.array_records[NAME][NAME].data
+    except KeyError:
+        return b""

@@ -1,0 +1,137 @@
+"""A private socket on one machine: between a site's ClientApp and its agent, and between the ServerApp and the server.
+
+The socket and the secret beside it can be opened by their owner alone (or also by one group); both ends prove that they
+know the secret, by HMAC. Only bytes travel, never pickled objects, and none beyond a limit.
+"""
+
+import hmac
+import os
+import secrets
+import shutil
+import socket
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from fastfedpg.errors import InputError
+
+LONGEST = 100
+"""Bytes in the path of a Unix socket; the system's limit is 107."""
+
+HANDSHAKE_SECONDS = 10.0
+LISTENER, CALLER = b"listener", b"caller"
+
+
+def secret_of(path: Path) -> Path:
+    """The secret that stands beside a socket."""
+    return path.with_name(path.name + ".key")
+
+
+class Closed(OSError):
+    """The other end has gone, or was never there."""
+
+
+class Listener:
+    """A socket that waits for callers who know its secret."""
+
+    def __init__(self, path: Path, group: str | None = None) -> None:
+        self.path = path
+        if len(os.fsencode(path)) > LONGEST:
+            raise InputError(f"{path}: a socket's path may have at most {LONGEST} bytes; choose a shorter one")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(Closed):
+                dial(path).close()
+                raise InputError(f"{path}: another process answers there already")
+            for old in (path, secret_of(path)):
+                old.unlink(missing_ok=True)
+            opened = os.open(secret_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(opened, secrets.token_hex(32).encode())
+            os.close(opened)
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            mask = os.umask(0o177)
+            try:
+                self.socket.bind(str(path))
+            finally:
+                os.umask(mask)
+            if group is not None:
+                for name, mode in ((path, 0o660), (secret_of(path), 0o640)):
+                    shutil.chown(name, group=group)
+                    name.chmod(mode)
+            self.socket.listen(8)
+        except (OSError, LookupError) as error:
+            raise InputError(f"{path}: no socket can be opened there: {error}") from None
+
+    def accept(self, seconds: float | None = None) -> Connection | None:
+        """The next caller, or nobody within that time; those who don't know the secret are turned away."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self.socket.settimeout(left)
+            try:
+                called, _ = self.socket.accept()
+            except TimeoutError:
+                return None
+            called.settimeout(None)
+            with suppress(OSError):
+                return _shaken(called, _secret(self.path), LISTENER)
+
+    def close(self) -> None:
+        """Nobody can call any more."""
+        self.socket.close()
+        for name in (self.path, secret_of(self.path)):
+            name.unlink(missing_ok=True)
+
+
+def dial(path: Path) -> Connection:
+    """Call whoever listens there."""
+    try:
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        opened.connect(str(path))
+        return _shaken(opened, _secret(path), CALLER)
+    except OSError as error:
+        raise Closed(f"nobody answers at {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def receive(connection: Connection, largest: int, seconds: float | None = None) -> bytes:
+    """The next bytes, if they come in time and are not too many."""
+    try:
+        if seconds is not None and not connection.poll(seconds):
+            raise TimeoutError
+        return connection.recv_bytes(largest)
+    except TimeoutError:
+        raise
+    except (OSError, EOFError) as error:  # too many bytes close the connection
+        raise Closed(str(error) or "the other end has gone") from None
+
+
+def send(connection: Connection, data: bytes) -> None:
+    """Send bytes."""
+    try:
+        connection.send_bytes(data)
+    except (OSError, ValueError) as error:
+        raise Closed(str(error)) from None
+
+
+def _secret(path: Path) -> bytes:
+    return secret_of(path).read_bytes()
+
+
+def _shaken(opened: socket.socket, secret: bytes, role: bytes) -> Connection:
+    """Each end proves that it knows the secret: the HMAC of its role and the other's random challenge."""
+    connection, other = Connection(opened.detach()), CALLER if role == LISTENER else LISTENER
+    proof = lambda role, challenge: hmac.digest(secret, role + challenge, "sha256")
+    try:
+        mine = secrets.token_bytes(32)
+        send(connection, mine)
+        theirs = receive(connection, 32, HANDSHAKE_SECONDS)
+        send(connection, proof(role, theirs))
+        if not hmac.compare_digest(receive(connection, 32, HANDSHAKE_SECONDS), proof(other, mine)):
+            raise Closed("the other end does not know the secret")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,105 @@
+"""What an agent keeps: its memory from before the round and after each of its exchanges, with the replies it gave."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+
+from fastfedpg.errors import InputError
+from fastfedpg.federation import wire
+from fastfedpg.runtime.trees import arrays_of, restored
+from fastfedpg.study.files import whole
+
+RUNS = 8
+"""So many runs are remembered; the oldest is forgotten first."""
+
+
+class Kept(NamedTuple):
+    """An agent's memory, by its name: the algorithm's part and the oracle's."""
+
+    link: str
+    memory: Any
+    own: Any
+
+
+class Done(NamedTuple):
+    """An exchange that was answered."""
+
+    link: str
+    kept: Kept
+    reply: bytes
+
+
+class Page(NamedTuple):
+    """One run: the memory that counts, and the exchanges of a round that may come to count."""
+
+    run: str
+    declared: dict[str, Any]
+    round: int  # of the last exchange, -1 before the first
+    before: Kept
+    after: tuple[Done, ...] = ()
+
+
+class Notebook:
+    """A folder with one file for each run. A page is on disk, whole, before its reply leaves."""
+
+    def __init__(self, folder: Path, form: tuple[Any, Any]) -> None:
+        self.folder, self.form = folder, form
+        self.page: Page | None = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InputError(f"{folder}: {error.strerror}; an agent needs a folder to keep its memory in") from None
+
+    def open(self, run: str, declared: dict[str, Any]) -> Page | None:
+        """What is known of a run; nothing, if it is new."""
+        if self.page is None or self.page.run != run:
+            path = self._path(run)
+            if not path.exists():
+                return None
+            self.page = self._read(path, run)
+        if self.page.declared != declared:
+            raise InputError(f"run {run} was begun here with other settings; start a new run")
+        return self.page
+
+    def begin(self, run: str, declared: dict[str, Any], before: Kept) -> Page:
+        """A new run."""
+        return self.write(Page(run, declared, -1, before))
+
+    def write(self, page: Page) -> Page:
+        """Put a page on the disk; only then it counts."""
+        about = {
+            "run": page.run,
+            "declared": page.declared,
+            "round": page.round,
+            "links": [page.before.link, *(done.link for done in page.after)],
+        }
+        arrays = arrays_of("0", page.before[1:])
+        for k, done in enumerate(page.after, 1):
+            arrays |= arrays_of(str(k), done.kept[1:])
+            arrays[f"reply{k}"] = np.frombuffer(done.reply, np.uint8)
+        with whole(self._path(page.run)) as part:
+            part.touch(0o600)
+            part.write_bytes(wire.pack(about, arrays))
+        self.page = page
+        files = sorted(self.folder.glob("*.safetensors"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in files[RUNS:]:
+            old.unlink(missing_ok=True)
+        return page
+
+    def _path(self, run: str) -> Path:
+        return self.folder / f"{run}.safetensors"
+
+    def _read(self, path: Path, run: str) -> Page:
+        try:
+            about, arrays = wire.unpack(path.read_bytes())
+            kept = [Kept(link, *restored(str(k), self.form, arrays)) for k, link in enumerate(about["links"])]
+            after = tuple(Done(x.link, x, arrays[f"reply{k}"].tobytes()) for k, x in enumerate(kept[1:], 1))
+            page = Page(about["run"], about["declared"], int(about["round"]), kept[0], after)
+            if page.run != run:
+                raise ValueError(f"it is of run {page.run}")
+            return page
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError, json.JSONDecodeError) as error:
+            raise InputError(f"the memory of run {run} can't be read: {getattr(error, 'strerror', error)}") from None

@@ -1,0 +1,144 @@
+"""What a server and its agents say to each other: who they are, which exchange is meant, from which memory it starts.
+
+Every exchange has a link: the hash of the link before it and of what the server sent. A question names the link that it
+starts from, an answer the link that it made. So an agent's memory has a name that both ends know without saying more:
+an answer to an old question can't be taken for a new one, asked twice an agent finds its stored reply, and a round that
+is begun again with other agents goes on from where its messages first differ.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from fastfedpg.algorithms import ALGORITHMS
+from fastfedpg.config import Config
+from fastfedpg.core import Algorithm
+from fastfedpg.errors import InputError
+from fastfedpg.federation import wire
+from fastfedpg.federation.wire import Form
+from fastfedpg.runtime.record import counting_oracle, walk
+from fastfedpg.runtime.trees import arrays_of, named, restored
+
+FORMAT = 1
+Keys: TypeAlias = Literal["counter", "private"]
+"""Random numbers from the run's seed, as in a simulation; or from a secret of each site's own."""
+
+EVALUATION: Form = {"J": ((), "float64"), "return": ((), "float64")}
+"""What an agent that tells says about a policy: its expected discounted cost and reward there."""
+
+
+class Talk(NamedTuple):
+    """The messages of one exchange: their trees, with shapes and dtypes in the place of arrays, and their forms."""
+
+    name: str
+    down: Any
+    up: Any
+
+    @property
+    def down_form(self) -> Form:
+        """What the server sends."""
+        return wire.form_of(dict(named("down", self.down)))
+
+    @property
+    def up_form(self) -> Form:
+        """What an agent sends."""
+        return wire.form_of(dict(named("up", self.up)))
+
+
+def talks(algorithm: Algorithm, theta: Any, N: int) -> tuple[Talk, ...]:
+    """The messages of every exchange; they depend on theta's shape and dtype alone."""
+    if any(e.combine.per_agent or not e.combine.sent for e in algorithm.exchanges):
+        raise InputError("this algorithm has no server: its agents say nothing to each other, so run each one alone")
+    steps = lambda theta: walk(algorithm, counting_oracle(lambda B: 1), theta, N)[:2]
+    ups, downs = jax.eval_shape(steps, jax.ShapeDtypeStruct(np.shape(theta), theta.dtype))
+    return tuple(Talk(e.name, down, up) for e, down, up in zip(algorithm.exchanges, downs, ups, strict=True))
+
+
+def largest(every: tuple[Talk, ...], theta: Any) -> int:
+    """No message of this algorithm has more bytes."""
+    forms = [form for talk in every for form in (talk.down_form, talk.up_form)]
+    return wire.limit(*forms, {"theta": (np.shape(theta), str(theta.dtype))})
+
+
+def declaration(config: Config, N: int, theta: Any, keys: Keys) -> dict[str, Any]:
+    """What a server and its agents must have in common; each of them says it for itself."""
+    return {
+        "format": FORMAT,
+        "version": version("fastfedpg"),
+        "algorithm": config.algorithm,
+        **config.taken_by(ALGORITHMS[config.algorithm]),
+        "tau": config.tau,
+        "agents": N,
+        "parameters": int(np.shape(theta)[-1]),
+        "dtype": str(theta.dtype),
+        "keys": keys,
+        "seed": config.first_seed if keys == "counter" else None,
+    }
+
+
+def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
+    """In which points two declarations differ, in words; nothing where they agree."""
+    names = [*mine, *(name for name in theirs if name not in mine)]
+    said = lambda table, name: "not set" if table.get(name) is None else table[name]
+    pairs = [(name, said(theirs, name), said(mine, name)) for name in names if theirs.get(name) != mine.get(name)]
+    return ", ".join(f"{name} is {a} there and {b} here" for name, a, b in pairs)
+
+
+def link(previous: str, round: int, exchange: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """The name of an agent's memory after an exchange: what it was before, and what the server sent."""
+    digest = hashlib.sha256(f"{previous}/{round}/{exchange}".encode())
+    for name in sorted(arrays):
+        x = arrays[name]
+        digest.update(f"/{name}/{x.dtype.str}/{x.shape}/".encode() + x.tobytes())
+    return digest.hexdigest()
+
+
+def beginning(run: str, theta: np.ndarray) -> str:
+    """The link that a run starts from."""
+    return link(run, -1, "begin", {"theta": theta})
+
+
+def is_run(name: Any) -> bool:
+    """Whether this can be a run's name: it becomes a file's."""
+    return isinstance(name, str) and re.fullmatch("[0-9a-f]{32}", name) is not None
+
+
+def hello(run: str, declared: Mapping[str, Any], theta: np.ndarray) -> bytes:
+    """The first question, and the first after an interruption: who are you?"""
+    return wire.pack({"ask": "hello", "run": run, "declared": dict(declared)}, {"theta": theta})
+
+
+def question(run: str, round: int, exchange: str, base: str, previous: str, down: Mapping[str, np.ndarray]) -> bytes:
+    """One exchange; `base` names the memory that the round starts from, `previous` the one that the exchange does."""
+    about = {"ask": "exchange", "run": run, "round": round, "exchange": exchange, "base": base, "previous": previous}
+    return wire.pack(about, down)
+
+
+def evaluation(run: str, theta: np.ndarray) -> bytes:
+    """What is this policy worth to you?"""
+    return wire.pack({"ask": "evaluate", "run": run}, {"theta": theta})
+
+
+def reply(agent: int, made: str, up: Mapping[str, np.ndarray]) -> bytes:
+    """An answer to an exchange, with the link that it made."""
+    return wire.pack({"agent": agent, "link": made}, up)
+
+
+def refusal(agent: int, words: str, again: bool = False) -> bytes:
+    """No answer, and why; `again` says that asking again may help."""
+    return wire.pack({"agent": agent, "refused": words, "again": again})
+
+
+def sent(tree: Any, direction: Literal["down", "up"]) -> dict[str, np.ndarray]:
+    """A message's arrays by name."""
+    return arrays_of(direction, tree)
+
+
+def received(arrays: dict[str, np.ndarray], form: Any, direction: Literal["down", "up"]) -> Any:
+    """The message that the arrays are."""
+    return restored(direction, form, arrays)

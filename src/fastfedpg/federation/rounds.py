@@ -1,0 +1,250 @@
+"""The server's rounds: every exchange of the algorithm over an engine, checked, combined, and counted as a whole.
+
+A round is a transaction. Its state is a new value that takes the old one's place after the last exchange; until then
+the agents keep both of their memories, and the first question of the next round says which one counts.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
+from fastfedpg.errors import InputError, Stopped
+from fastfedpg.federation import protocol, wire
+from fastfedpg.federation.roster import Roster, names
+from fastfedpg.runtime import Record, Schedule, Standing, shapes
+from fastfedpg.runtime.loop import finite, serve, stack
+from fastfedpg.runtime.record import Diverged, participants_of
+from fastfedpg.runtime.standing import Tick, unheard
+
+LINK_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a server deals with its agents."""
+
+    on_missing: Literal["wait", "abort", "reweight"] = "wait"
+    """An agent that does not answer: wait for it, stop the run, or begin the round again with the others."""
+    quorum: int | None = None
+    """reweight: the fewest agents that a round may have; more than half of them unless given."""
+    timeout: float = 600.0
+    """Seconds for the answers to one question."""
+    patience: float = 3600.0
+    """Seconds to wait for agents, or for the engine, before the run stops; it can be resumed."""
+    norm_limit: float = 1e6
+    """The largest Euclidean norm of an array that an agent may send."""
+    evaluate: Literal["server", "agents", "none"] = "server"
+    """Who says what a policy is worth: the server, which then knows all tasks; each agent for itself; nobody."""
+
+    def check(self, N: int) -> None:
+        """Everything that can be wrong before the first question."""
+        for name in ("timeout", "patience", "norm_limit"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} = {getattr(self, name):g}; it must be positive")
+        if self.quorum is not None and not 1 <= self.quorum <= N:
+            raise InputError(f"quorum = {self.quorum}; it must be between 1 and the number of agents, {N}")
+
+    def fewest(self, wanted: int) -> int:
+        """How many of the agents that should take part in a round are enough."""
+        if self.on_missing != "reweight":
+            return wanted
+        return min(wanted, self.quorum or wanted // 2 + 1)
+
+
+class Lost(Exception):
+    """Agents that did not answer, or not as they should, and why."""
+
+    def __init__(self, why: dict[int, str]) -> None:
+        self.why = why
+        super().__init__("; ".join(f"agent {i}: {words}" for i, words in sorted(why.items())))
+
+
+class Run(NamedTuple):
+    """The server between two rounds; `links` names every agent's memory that counts."""
+
+    state: Any
+    down: Any
+    links: tuple[str, ...]
+    taken: int = 0
+
+
+def form(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standing:
+    """The form of a deployed run's standing: the agents keep their memories themselves, and here are their names."""
+    links = jax.ShapeDtypeStruct((1, problem.N, LINK_BYTES), np.uint8)
+    return shapes(problem, algorithm, schedule)._replace(memory=links, own=())
+
+
+class Rounds:
+    """One run's rounds, over a roster of agents."""
+
+    def __init__(
+        self, roster: Roster, problem: Problem, algorithm: Algorithm, terms: Terms, steps_in_a_round: float
+    ) -> None:
+        self.roster, self.problem, self.algorithm, self.terms = roster, problem, algorithm, terms
+        self.steps = steps_in_a_round
+        self.talks = protocol.talks(algorithm, np.asarray(problem.theta0), problem.N)
+        self.log = roster.log
+        self.heard: dict[tuple[int, str], wire.Message] = {}  # this round's answers, by agent and link
+        terms.check(problem.N)
+
+    def records(
+        self,
+        problem: Problem,
+        algorithm: Algorithm,
+        schedule: Schedule,
+        tick: Tick = unheard,
+        start: Standing | None = None,
+        pause: int | None = None,
+    ) -> Iterator[Record]:
+        """The run as it goes, record by record, as from the other runtimes."""
+        schedule.check(problem, algorithm)
+        if schedule.seeds != 1:
+            raise InputError(f"seeds = {schedule.seeds}; a deployed run has one")
+        seed, m = schedule.first_seed, schedule.taking_part(problem)
+        theta = schedule.starts(problem)[0]
+        first = protocol.beginning(self.roster.run, np.asarray(theta))
+        if start is None:
+            state, down, _ = algorithm.init(theta, problem.N)
+            done, recorded, run = 0, -1, Run(state, down, (first,) * problem.N)
+        else:
+            done, recorded, run = start.round, start.recorded, _continued(start)
+        self.roster.enlist(range(problem.N), self.terms.fewest(problem.N), np.asarray(theta))
+
+        def standing() -> Standing:
+            one = lambda tree: jax.tree.map(lambda x: np.asarray(x)[None], tree)
+            links = np.stack([np.frombuffer(bytes.fromhex(name), np.uint8) for name in run.links])
+            none, taken = np.zeros(1, np.int64), np.array([run.taken], np.int64)
+            drift = np.full(1, np.nan, theta.dtype)  # the agents' own affair, as are the steps they take
+            return Standing(done, recorded, one(run.state), one(run.down), links[None], (), drift, none, taken)
+
+        def record() -> Record:
+            current = np.asarray(algorithm.policy(run.state))[None]
+            steps = np.array([run.taken * self.steps])
+            value = self._evaluated(current, recorded == -1)
+            return Record(done, current, value, np.full(1, np.nan), steps, np.array([run.taken / problem.N]))
+
+        for stop in schedule.recorded():
+            if stop <= recorded:
+                continue
+            while done < stop:
+                who = [int(i) for i in participants_of(seed, done, problem.N, m)]
+                run, done = self.one_round(run, done, seed, who), done + 1
+                tick(done, standing)
+            noted, recorded = record(), done
+            yield noted
+
+    def one_round(self, run: Run, t: int, seed: int, who: list[int]) -> Run:
+        """Begin a round as often as it takes, with the agents that are left; what is lost on the way never counts."""
+        wanted, attempt = who, 1
+        self.heard.clear()
+        if self.terms.on_missing == "reweight":  # nobody waits for a node that is known to be away
+            here = self.roster.present(who)
+            who = here if len(here) >= self.terms.fewest(len(wanted)) else who
+        while True:
+            try:
+                new = self._attempt(run, t, seed, who)
+                break
+            except Lost as lost:
+                who = [i for i in who if i not in lost.why]
+                self.log(f"round {t + 1}: begins again without {names(lost.why)}: {lost}")
+                attempt += 1
+                if len(who) < self.terms.fewest(len(wanted)):
+                    raise Stopped(
+                        f"round {t + 1}: {len(who)} of {len(wanted)} agents are left, and the quorum is "
+                        f"{self.terms.fewest(len(wanted))}; the last ones lost: {lost}"
+                    ) from None
+        took = f"round {t + 1}: {names(who)} took part ({len(who)} of {self.problem.N})"
+        self.log(took + (f", at attempt {attempt}" if attempt > 1 else ""))
+        return new
+
+    def _attempt(self, run: Run, t: int, seed: int, who: list[int]) -> Run:
+        state, down, links = run.state, run.down, list(run.links)
+        share = len(who) / self.problem.N
+        for e, talk in zip(self.algorithm.exchanges, self.talks, strict=True):
+            arrays = protocol.sent(down, "down")
+            make = lambda i, name=e.name, arrays=arrays: protocol.question(
+                self.roster.run, t, name, run.links[i], links[i], arrays
+            )
+            answers = self._ask(t, e.name, {i: make(i) for i in who}, talk.up_form, arrays, links)
+            ups = [protocol.received(answers[i].arrays, talk.up, "up") for i in who]
+            for i in who:
+                links[i] = str(answers[i].about["link"])
+            state, down = serve(e, share, state, e.combine.merge(stack(ups)), key_for(seed, t, e.name))
+        if not finite(self.algorithm.policy(state)):
+            raise Diverged(t + 1, None, None, seed)
+        return Run(state, down, tuple(links), run.taken + len(who))
+
+    def _ask(
+        self,
+        t: int,
+        name: str,
+        questions: dict[int, bytes],
+        form: wire.Form,
+        down: Mapping[str, np.ndarray],
+        links: list[str],
+    ) -> dict[int, wire.Message]:
+        """Every agent's answer, waited for as the terms say; a round that begins again asks only what is new in it."""
+        made = {i: protocol.link(links[i], t, name, down) for i in questions}
+
+        def check(i: int, message: wire.Message) -> None:
+            if message.about.get("link") != made[i]:
+                raise wire.Malformed("an answer to another question, perhaps of an old round")
+            wire.check(message.arrays, form, self.terms.norm_limit)
+            self.heard[i, made[i]] = message
+
+        new = {i: q for i, q in questions.items() if (i, made[i]) not in self.heard}
+        if new:
+            self._waited(new, check, f"round {t + 1}, {name}")
+        return {i: self.heard[i, made[i]] for i in questions}
+
+    def _waited(self, questions: dict[int, bytes], check: Any, what: str) -> dict[int, wire.Message]:
+        """Ask, and ask those again who did not answer, as long as the terms allow it."""
+        answers: dict[int, wire.Message] = {}
+        end = time.monotonic() + self.terms.patience
+        while True:
+            left = {i: q for i, q in questions.items() if i not in answers}
+            heard, lost = self.roster.ask(left, self.terms.timeout, check)
+            answers |= heard
+            if not lost:
+                return answers
+            why = {i: failure.words for i, failure in lost.items()}
+            for i, words in why.items():
+                self.log(f"{what}: agent {i}: {words}")
+            if self.terms.on_missing == "reweight":
+                raise Lost(why)
+            final = {i: f.words for i, f in lost.items() if not f.again}
+            if self.terms.on_missing == "abort" or final:
+                raise Stopped(f"{what}: {Lost(final or why)}")
+            if time.monotonic() > end:
+                raise Stopped(f"{what}: waited {self.terms.patience:g} s for {names(why)}: {Lost(why)}")
+            self.roster.wait(why, min(self.terms.patience, end - time.monotonic()))
+
+    def _evaluated(self, theta: np.ndarray, first: bool) -> Evaluation:
+        """What the policy is worth, by whoever may say it; what nobody says is NaN."""
+        N, unknown = self.problem.N, np.full(1, np.nan)
+        if self.terms.evaluate == "server":
+            return self.problem.evaluate(theta)
+        values = np.full((2, N), np.nan)
+        if self.terms.evaluate == "agents":
+            silent = [i for i in range(N) if i in self.roster.nodes and not self.roster.tells[i]]
+            if silent and first:
+                self.log(f"{names(silent)} will not say what a policy is worth; J is not known")
+            asked = {i: protocol.evaluation(self.roster.run, theta[0]) for i in range(N) if i not in silent}
+            check = lambda i, message: wire.check(message.arrays, protocol.EVALUATION)
+            try:
+                for i, message in self._waited(asked, check, "evaluation").items():
+                    values[:, i] = message.arrays["J"], message.arrays["return"]
+            except Lost:
+                pass  # of the others nothing is known, and with them of the mean
+        return Evaluation(values[0].mean()[None], unknown, unknown, values[1][None])
+
+
+def _continued(start: Standing) -> Run:
+    first = lambda tree: jax.tree.map(lambda x: x[0], tree)
+    links = tuple(np.asarray(row).tobytes().hex() for row in start.memory[0])
+    return Run(first(start.state), first(start.down), links, int(start.taken[0]))

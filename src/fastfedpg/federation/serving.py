@@ -1,0 +1,39 @@
+"""An agent behind its socket: each caller brings one question and takes its answer away."""
+
+import logging
+import threading
+from multiprocessing.connection import Connection
+
+from fastfedpg.federation import local
+from fastfedpg.federation.agent import Agent
+
+LOG = logging.getLogger("fastfedpg.agent")
+CALLERS = 8
+PAUSE_SECONDS = 0.5
+QUESTION_SECONDS = 60.0
+
+
+def serve(agent: Agent, listener: local.Listener, stop: threading.Event) -> None:
+    """Answer one question after another until told to stop; the one in hand is finished first."""
+    one_at_a_time = threading.Lock()
+    callers = threading.Semaphore(CALLERS)
+
+    def attend(caller: Connection) -> None:
+        try:
+            with one_at_a_time:
+                question = local.receive(caller, agent.limit, QUESTION_SECONDS)
+                local.send(caller, agent.answer(question))
+        except (local.Closed, TimeoutError) as error:
+            LOG.warning("a caller went away, or asked for too much: %s", error)
+        finally:
+            caller.close()
+            callers.release()
+
+    while not stop.is_set():
+        caller = listener.accept(PAUSE_SECONDS)
+        if caller is not None and callers.acquire(blocking=False):
+            threading.Thread(target=attend, args=(caller,), daemon=True).start()
+        elif caller is not None:
+            caller.close()
+    with one_at_a_time:
+        listener.close()

@@ -1,0 +1,75 @@
+"""What an agent is made from: a problem of this library with one agent's task, or a function of the site's own."""
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fastfedpg import problems
+from fastfedpg.config import Config
+from fastfedpg.core import Problem
+from fastfedpg.errors import InputError
+from fastfedpg.federation import protocol
+from fastfedpg.federation.agent import Site
+from fastfedpg.problems import TabularProblem
+from fastfedpg.study.plans import algorithm_of, oracle_settings
+
+
+def build(config: Config, number: int, keys: protocol.Keys = "counter", tells: bool = True) -> Site:
+    """One agent's own part of what a configuration describes, checked."""
+    algorithm = algorithm_of(config)
+    problem, N = _own(config) if ":" in config.problem else _library(config, number)
+    if not 0 <= number < N:
+        raise InputError(f"agent = {number}; the agents are numbered from 0 to {N - 1}")
+    problem = problem._replace(ids=np.array([number], np.int32))
+    theta = np.asarray(problem.theta0)
+    return Site(number, algorithm, problem, protocol.declaration(config, N, theta, keys), tells)
+
+
+def only(problem: TabularProblem, number: int) -> TabularProblem:
+    """The same problem with one of its agents; nothing is left of the others."""
+    part = lambda x, shared: x if x.ndim == shared else x[number : number + 1]
+    return replace(
+        problem,
+        P=part(problem.P, 3),
+        reward=problem.reward[number : number + 1],
+        rho=part(problem.rho, 1),
+        agents=problem.agents[number : number + 1],
+        grid=None,
+    )
+
+
+def _library(config: Config, number: int) -> tuple[Problem, int]:
+    every = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
+    if not 0 <= number < every.N:
+        raise InputError(f"agent = {number}; problem '{config.problem}' has agents 0 to {every.N - 1}")
+    settings = oracle_settings(config)
+    return problems.with_oracle(only(every, number), config.oracle, config.tau, **settings), every.N
+
+
+def _own(config: Config) -> tuple[Problem, int]:
+    """The Problem that a site's own function returns, for example `hospital:make` from hospital.py."""
+    module, _, name = config.problem.partition(":")
+    if config.agents is None:
+        raise InputError(
+            f"problem '{config.problem}' is a function of this site: give --agents, the number of all agents"
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        made = getattr(importlib.import_module(module), name)()
+    except Exception as error:
+        raise InputError(f"problem '{config.problem}' can't be made: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    if not isinstance(made, Problem):
+        raise InputError(
+            f"problem '{config.problem}' returns a {type(made).__name__}; it must return a fastfedpg.Problem"
+        )
+    if made.N != 1 or np.ndim(made.theta0) != 1 or not np.issubdtype(np.asarray(made.theta0).dtype, np.floating):
+        raise InputError(
+            f"problem '{config.problem}' has {made.N} tasks and a theta0 of shape {np.shape(made.theta0)}; an agent "
+            "has one task, and theta0 is a vector of floating-point numbers"
+        )
+    return made, config.agents
