@@ -1,5 +1,6 @@
 """What the proxy before a SuperLink passes, to the byte, and that a SuperLink hears nothing of all else."""
 
+import asyncio
 import datetime
 import errno
 import http.client
@@ -18,6 +19,7 @@ from contextlib import ExitStack, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -214,6 +216,20 @@ def test_all_else_is_refused_and_the_superlink_hears_nothing_of_it(door, method,
     assert reply == (b"" if method == "HEAD" else b"only Flower's nodes are served here\n")
     shown = path.partition("?")[0].replace("\\", "\\\\")
     assert door.log.pop() == f"403 to {method} {shown} from 127.0.0.1: only Flower's nodes are served here"
+    assert door.seen == []
+
+
+def test_a_large_body_where_none_belongs_is_answered_too(door):
+    assert ask(door.port, "/v1/control/start-run", 50 * BODY)[0] == 403
+    door.log.clear()
+    assert door.seen == []
+
+
+def test_who_hangs_up_before_the_refusal_is_in_the_log_too(door):
+    with socket.create_connection(("127.0.0.1", door.port), timeout=5) as connection:
+        connection.sendall(b"POST /v1/control/x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n1234")
+    wait_until(lambda: door.log)
+    assert door.log.pop().startswith("403 to POST /v1/control/x from 127.0.0.1")
     assert door.seen == []
 
 
@@ -418,6 +434,17 @@ def test_a_superlink_of_another_authority_is_told_nothing(papers):
     assert link.seen == []
 
 
+def test_the_application_takes_the_name_of_a_ca_file(papers):
+    async def status(ca):
+        application = proxy.app(link.url, str(ca), LARGEST)
+        transport = httpx.ASGITransport(application)
+        async with application.lifespan_context(application), httpx.AsyncClient(transport=transport) as client:
+            return (await client.post(f"http://proxy{PATH}")).status_code
+
+    with superlink((papers.certificate, papers.key)) as link:
+        assert [asyncio.run(status(ca)) for ca in (papers.ca, papers.other)] == [200, 502]
+
+
 def refusal(listen=("127.0.0.1", 0), upstream="https://127.0.0.1:1", certificate=None, key=None, ca=None):
     with pytest.raises(InputError) as caught:
         proxy.serve(listen, upstream, certificate, key, ca, LARGEST, print)
@@ -488,6 +515,15 @@ def test_signals_end_it_cleanly(number):
             process.kill()
     assert printed == "403 to GET /health from 127.0.0.1: only Flower's nodes are served here\nend\n"
     assert process.returncode == 0
+
+
+def test_a_signal_before_the_server_runs_is_not_lost():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    server, listener = proxy.prepare(("127.0.0.1", 0), "http://127.0.0.1:1", None, None, None, LARGEST, print)
+    with listener, proxy._ended_by_signals(server):
+        signal.raise_signal(signal.SIGTERM)
+        assert server.should_exit
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 def test_the_proxy_needs_no_jax():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from fastfedpg import __version__
-from fastfedpg.cli import compare, listing, resume, run, runs, show
+from fastfedpg.cli import agent, compare, listing, proxy, resume, run, runs, server, show
 from fastfedpg.cli.words import QuietConsole, say
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.study import output
@@ -17,6 +17,10 @@ COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {
     "resume": resume.resume,
     "runs": runs.runs,
     "show": show.show,
+    "federate": server.federate,
+    "server": server.server,
+    "agent": agent.agent,
+    "proxy": proxy.proxy,
     "list": listing.list_everything,
 }
 
@@ -42,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<7} {(f.__doc__ or '').splitlines()[0]}" for name, f in COMMANDS.items()]
+    lines = [f"  {name:<8} {(f.__doc__ or '').splitlines()[0]}" for name, f in COMMANDS.items()]
     return (
         f"fastfedpg {__version__}: federated and multi-task policy gradients\n\nusage: fastfedpg COMMAND …\n\n"
         + "\n".join(lines)

@@ -6,10 +6,10 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli import compare, run
-from fastfedpg.cli.words import noting
+from fastfedpg.cli import compare, run, server
+from fastfedpg.cli.words import noting, where
 from fastfedpg.errors import InputError
-from fastfedpg.study import comparisons, output, reopen
+from fastfedpg.study import comparisons, execute, output, reopen
 from fastfedpg.study.progress import progress
 
 
@@ -26,8 +26,8 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
     folder = tyro.cli(Resume, prog="fastfedpg resume", args=arguments, console_outputs=True).folder
     if (folder / comparisons.FILE).is_file():
         show = lambda title, rounds: progress(errors, title, rounds)
-        work = lambda: comparisons.resume(folder, show, noting(errors))
-        return compare.carry_out(work, folder, console, errors)
+        again = lambda: comparisons.resume(folder, show, noting(errors))
+        return compare.carry_out(again, folder, console, errors)
     state = output.state(folder)
     if state == "finished":
         console.print(
@@ -36,7 +36,10 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
         return 0
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")
+    if (folder / output.FEDERATION).is_dir():
+        return server.resume(folder, console, errors)
     note = noting(errors)
     with reopen(folder, note) as (planned, found):
-        note("from the beginning" if found is None else f"from round {found.standing.round} of {planned.config.rounds}")
-        return run.carry_out(planned, folder, found, console, errors)
+        note(where(planned, found))
+        work = lambda report, note: execute(planned, folder, report, found, note)
+        return run.carry_out(planned, folder, work, console, errors)

@@ -1,19 +1,25 @@
 """`fastfedpg run`: one algorithm on one problem."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import jax
-import tyro
 from rich.console import Console
 from rich.table import Table
 
-from fastfedpg.cli.words import new_name, noting, say, value_of
-from fastfedpg.config import Config, from_toml
+from fastfedpg.cli.words import new_name, noting, say, settings_for
+from fastfedpg.config import Config
+from fastfedpg.errors import InputError, Stopped
 from fastfedpg.runtime import Diverged, Result
 from fastfedpg.study import Interrupted, Plan, begin, bootstrap, execute, output
-from fastfedpg.study.checkpoints import Checkpoint
-from fastfedpg.study.progress import progress
+from fastfedpg.study.journal import Note
+from fastfedpg.study.plans import is_private
+from fastfedpg.study.progress import Report, progress
+
+Work: TypeAlias = Callable[[Report, Note], Result]
+"""What is to be done, given where to report."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +37,33 @@ class Run:
 
 def run(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
-    base = Config()
-    if (file := value_of("--config", arguments)) is not None:
-        base = from_toml(file)
-    parsed = tyro.cli(
-        tyro.conf.OmitArgPrefixes[Run], prog="fastfedpg run", args=arguments, default=Run(base), console_outputs=True
-    )
+    parsed = settings_for(Run, "fastfedpg run", arguments)
     config = parsed.settings
+    if is_private(config.problem):
+        raise InputError(
+            f"problem '{config.problem}' is known at its agents' sites alone; fastfedpg server runs it there"
+        )
     out = parsed.out or new_name(Path("runs") / f"{Path(config.problem).stem}-{config.algorithm}")
     with begin(config, out, parsed.overwrite) as planned:
-        return carry_out(planned, out, None, console, errors)
+        work = lambda report, note: execute(planned, out, report, note=note)
+        return carry_out(planned, out, work, console, errors)
 
 
-def carry_out(planned: Plan, out: Path, found: Checkpoint | None, console: Console, errors: Console) -> int:
-    """Run what was planned, or go on with what was found, and say how it ended."""
+def carry_out(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
+    """Run what was planned, and say how it ended."""
     config = planned.config
     note = noting(errors)
     for words in planned.notes:
         note(words)
     try:
         with progress(errors, f"{config.algorithm} on {planned.name}", config.rounds) as report:
-            result = execute(planned, out, report, found, note)
+            result = work(report, note)
     except Diverged as error:
         return say(errors, f"{error} Metrics until then are in {out}", 1)
     except Interrupted as error:
         return say(errors, f"{error}; {output.kept(out)}", 130)
+    except Stopped as error:
+        return say(errors, f"stopped: {error}; {output.kept(out)}", 1)
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {output.kept(out)}", 1)
     console.print(_results(config, result))

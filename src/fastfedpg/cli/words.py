@@ -3,10 +3,19 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
+import tyro
 from rich.console import Console
+
+from fastfedpg.config import Config, from_toml
+from fastfedpg.study import Plan
+from fastfedpg.study.checkpoints import Checkpoint
+
+T = TypeVar("T")
 
 
 def say(errors: Console, message: str, code: int) -> int:
@@ -18,6 +27,16 @@ def say(errors: Console, message: str, code: int) -> int:
 def noting(errors: Console) -> Callable[[str], None]:
     """Says on stderr what a person should know but what stops nothing."""
     return lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
+
+
+def settings_for(kind: type[T], program: str, arguments: list[str]) -> T:
+    """A command's flags, beside those of a run; a configuration file, if there is one, gives the run's defaults."""
+    file = value_of("--config", arguments)
+    base = Config() if file is None else from_toml(file)
+    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]  # type: ignore[arg-type]
+    default = kind(**{**dict.fromkeys(required, tyro.MISSING), "settings": base})
+    flags = tyro.conf.OmitArgPrefixes[kind]  # type: ignore[valid-type]
+    return tyro.cli(flags, prog=program, args=arguments, default=default, console_outputs=True)
 
 
 def new_name(stem: Path) -> Path:
@@ -43,3 +62,8 @@ class QuietConsole(Console):
         """A reader that has gone away is no reason to stop: go on without a word."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if self.stderr else sys.stdout).fileno())
+
+
+def where(planned: Plan, found: Checkpoint | None) -> str:
+    """Where a run goes on."""
+    return "from the beginning" if found is None else f"from round {found.standing.round} of {planned.config.rounds}"

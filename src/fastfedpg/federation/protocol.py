@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -20,14 +20,12 @@ from fastfedpg.config import Config
 from fastfedpg.core import Algorithm
 from fastfedpg.errors import InputError
 from fastfedpg.federation import wire
+from fastfedpg.federation.settings import Keys
 from fastfedpg.federation.wire import Form
 from fastfedpg.runtime.record import counting_oracle, walk
 from fastfedpg.runtime.trees import arrays_of, named, restored
 
 FORMAT = 1
-Keys: TypeAlias = Literal["counter", "private"]
-"""Random numbers from the run's seed, as in a simulation; or from a secret of each site's own."""
-
 EVALUATION: Form = {"J": ((), "float64"), "return": ((), "float64")}
 """What an agent that tells says about a policy: its expected discounted cost and reward there."""
 

@@ -260,7 +260,8 @@ class _Gate:
 
 async def _let_finish(request: Request) -> None:
     """Drop what is still being sent, for a while: a socket closed over unread bytes may lose the reply too."""
-    with suppress(TimeoutError, RuntimeError):  # Starlette's RuntimeError: nothing is left to read
+    # Starlette's RuntimeError: nothing is left to read. Who hangs up now has been refused all the same, and is logged.
+    with suppress(TimeoutError, RuntimeError, ClientDisconnect):
         async with asyncio.timeout(LINGER_SECONDS):
             async for _ in request.stream():
                 pass

@@ -6,8 +6,7 @@ the agents keep both of their memories, and the first question of the next round
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,44 +15,13 @@ from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.roster import Roster, names
+from fastfedpg.federation.settings import Terms
 from fastfedpg.runtime import Record, Schedule, Standing, shapes
 from fastfedpg.runtime.loop import finite, serve, stack
 from fastfedpg.runtime.record import Diverged, participants_of
 from fastfedpg.runtime.standing import Tick, unheard
 
 LINK_BYTES = 32
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How a server deals with its agents."""
-
-    on_missing: Literal["wait", "abort", "reweight"] = "wait"
-    """An agent that does not answer: wait for it, stop the run, or begin the round again with the others."""
-    quorum: int | None = None
-    """reweight: the fewest agents that a round may have; more than half of them unless given."""
-    timeout: float = 600.0
-    """Seconds for the answers to one question."""
-    patience: float = 3600.0
-    """Seconds to wait for agents, or for the engine, before the run stops; it can be resumed."""
-    norm_limit: float = 1e6
-    """The largest Euclidean norm of an array that an agent may send."""
-    evaluate: Literal["server", "agents", "none"] = "server"
-    """Who says what a policy is worth: the server, which then knows all tasks; each agent for itself; nobody."""
-
-    def check(self, N: int) -> None:
-        """Everything that can be wrong before the first question."""
-        for name in ("timeout", "patience", "norm_limit"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} = {getattr(self, name):g}; it must be positive")
-        if self.quorum is not None and not 1 <= self.quorum <= N:
-            raise InputError(f"quorum = {self.quorum}; it must be between 1 and the number of agents, {N}")
-
-    def fewest(self, wanted: int) -> int:
-        """How many of the agents that should take part in a round are enough."""
-        if self.on_missing != "reweight":
-            return wanted
-        return min(wanted, self.quorum or wanted // 2 + 1)
 
 
 class Lost(Exception):
@@ -87,7 +55,8 @@ class Rounds:
     ) -> None:
         self.roster, self.problem, self.algorithm, self.terms = roster, problem, algorithm, terms
         self.steps = steps_in_a_round
-        self.talks = protocol.talks(algorithm, np.asarray(problem.theta0), problem.N)
+        with jax.enable_x64(True):
+            self.talks = protocol.talks(algorithm, np.asarray(problem.theta0), problem.N)
         self.log = roster.log
         self.heard: dict[tuple[int, str], wire.Message] = {}  # this round's answers, by agent and link
         terms.check(problem.N)

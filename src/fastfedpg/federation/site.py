@@ -1,6 +1,7 @@
 """What an agent is made from: a problem of this library with one agent's task, or a function of the site's own."""
 
 import importlib
+import inspect
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,15 @@ from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
+from fastfedpg.federation.settings import Keys
 from fastfedpg.problems import TabularProblem
-from fastfedpg.study.plans import algorithm_of, oracle_settings
+from fastfedpg.study.plans import algorithm_of, is_private, oracle_settings
 
 
-def build(config: Config, number: int, keys: protocol.Keys = "counter", tells: bool = True) -> Site:
+def build(config: Config, number: int, keys: Keys = "counter", tells: bool = True) -> Site:
     """One agent's own part of what a configuration describes, checked."""
     algorithm = algorithm_of(config)
-    problem, N = _own(config) if ":" in config.problem else _library(config, number)
+    problem, N = _own(config, number) if is_private(config.problem) else _library(config, number)
     if not 0 <= number < N:
         raise InputError(f"agent = {number}; the agents are numbered from 0 to {N - 1}")
     problem = problem._replace(ids=np.array([number], np.int32))
@@ -49,16 +51,21 @@ def _library(config: Config, number: int) -> tuple[Problem, int]:
     return problems.with_oracle(only(every, number), config.oracle, config.tau, **settings), every.N
 
 
-def _own(config: Config) -> tuple[Problem, int]:
-    """The Problem that a site's own function returns, for example `hospital:make` from hospital.py."""
+def _own(config: Config, number: int) -> tuple[Problem, int]:
+    """What a site's own function returns, for example `hospital:make`; one with a parameter is given the number."""
     module, _, name = config.problem.partition(":")
+    if not name:
+        raise InputError(
+            f"problem '{config.problem}': an agent knows its own; name a problem, or a module:function of this site's"
+        )
     if config.agents is None:
         raise InputError(
             f"problem '{config.problem}' is a function of this site: give --agents, the number of all agents"
         )
     sys.path.insert(0, str(Path.cwd()))
     try:
-        made = getattr(importlib.import_module(module), name)()
+        make = getattr(importlib.import_module(module), name)
+        made = make(number) if inspect.signature(make).parameters else make()
     except Exception as error:
         raise InputError(f"problem '{config.problem}' can't be made: {type(error).__name__}: {error}") from error
     finally:

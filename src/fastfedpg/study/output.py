@@ -21,13 +21,16 @@ from fastfedpg.problems import PROBLEMS, TabularProblem
 from fastfedpg.runtime import Result
 from fastfedpg.study import checkpoints
 from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
-from fastfedpg.study.plans import PRIVATE
+from fastfedpg.study.plans import is_private
 
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 """What reading a small file can end in when somebody else has been at it."""
+
+FEDERATION = "federation"
+"""The folder of a deployed run's keys, logs and agents; where it stands the run was deployed."""
 
 COMPARISON = "compare.toml"
 """Where this stands the folder is a comparison's, and not a run's."""
@@ -81,13 +84,14 @@ def clear(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
     for name in (COMPARISON, *FILES):
         (out / name).unlink(missing_ok=True)
-    shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
+    for name in (checkpoints.FOLDER, FEDERATION):
+        shutil.rmtree(out / name, ignore_errors=True)
     clear_parts(out)
 
 
 def described(config: Config) -> Config:
     """The configuration as it stands in the run's own folder, beside copies of the files it names."""
-    if config.problem not in (*PROBLEMS, PRIVATE):
+    if config.problem not in PROBLEMS and not is_private(config.problem):
         config = replace(config, problem="problem.npz")
     return config if config.theta0 is None else replace(config, theta0="theta0.npz")
 

@@ -105,6 +105,11 @@ def algorithm_of(config: Config) -> Algorithm:
     return factory(**config.taken_by(factory))
 
 
+def is_private(problem: str) -> bool:
+    """Whether only the agents' own sites know the problem: it says so, or it is a module:function of theirs."""
+    return problem == PRIVATE or (":" in problem and not problem.endswith(".npz"))
+
+
 def oracle_settings(config: Config) -> dict[str, Any]:
     """The settings of the oracle that a configuration names."""
     if config.oracle not in ORACLES:
@@ -114,7 +119,7 @@ def oracle_settings(config: Config) -> dict[str, Any]:
 
 def _built(config: Config) -> tuple[TabularProblem | None, Problem, np.ndarray | None]:
     settings = oracle_settings(config)
-    if config.problem == PRIVATE:
+    if is_private(config.problem):
         return None, *_private(config)
     tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
     problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
@@ -129,7 +134,8 @@ def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
     """What a server knows of a problem that only its agents know: how many they are, and theta's length."""
     if config.agents is None or (config.parameters is None and config.theta0 is None):
         raise InputError(
-            f"problem '{PRIVATE}' says nothing of itself: give --agents, and --parameters (theta's length) or --theta0"
+            f"problem '{config.problem}' says nothing of itself: give --agents, and --parameters (theta's length) "
+            "or --theta0"
         )
     theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")
     start = np.zeros(config.parameters or 0) if theta0 is None else theta0

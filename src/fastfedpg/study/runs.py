@@ -50,12 +50,23 @@ def resume(out: Path | str, report: Report = silent, note: Note = warnings.warn)
 
 
 @contextmanager
-def begin(config: Config, out: Path, overwrite: bool = False, like: Plan | None = None) -> Iterator[Plan]:
-    """Check the folder and the configuration, and only then open the folder."""
+def begin(
+    config: Config,
+    out: Path,
+    overwrite: bool = False,
+    like: Plan | None = None,
+    also: Callable[[Plan], None] = lambda planned: None,
+) -> Iterator[Plan]:
+    """Check the folder and the configuration, and only then open the folder; `also` writes what else belongs in it."""
     output.check_folder(out, overwrite)
     planned = plan(config, like)
     clear = lambda: output.clear(out, overwrite)
-    with output.opened(out, clear, lambda: output.describe(out, config, planned.known, planned.theta0)):
+
+    def describe() -> None:
+        also(planned)
+        output.describe(out, config, planned.known, planned.theta0)
+
+    with output.opened(out, clear, describe):
         yield planned
 
 

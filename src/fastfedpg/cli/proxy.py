@@ -1,0 +1,53 @@
+"""`fastfedpg proxy`: the only door to a SuperLink."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from fastfedpg.errors import InputError
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
+
+    listen: str
+    """HOST:PORT for the nodes."""
+    superlink: str = "127.0.0.1:8000"
+    """HOST:PORT of the SuperLink, on loopback."""
+    certificate: Path | None = None
+    """The server's certificate, server.pem."""
+    key: Path | None = None
+    """Its private key, server.key."""
+    ca: Path | None = None
+    """The authority's certificate, ca.crt."""
+    limit: int = 2**28
+    """The largest message, in bytes."""
+    insecure: bool = False
+    """Without TLS."""
+
+
+def proxy(arguments: list[str], console: Console, errors: Console) -> int:
+    """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
+    given = tyro.cli(Proxy, prog="fastfedpg proxy", args=arguments, console_outputs=True)
+    from fastfedpg.federation import proxy as door
+    from fastfedpg.federation.keys import check_secret
+
+    names = ("certificate", "key", "ca")
+    missing = [name for name in names if getattr(given, name) is None]
+    if missing and not given.insecure:
+        raise InputError(f"give {', '.join('--' + name for name in missing)}; without TLS only with --insecure")
+    if given.insecure and len(missing) < len(names):
+        raise InputError("--insecure excludes --certificate, --key and --ca")
+    if given.key is not None:
+        check_secret(given.key)
+    host, _, port = given.listen.rpartition(":")
+    if not host or not port.isdecimal():
+        raise InputError(f"listen = {given.listen}; it must be HOST:PORT")
+    upstream = f"{'http' if given.insecure else 'https'}://{given.superlink}"
+    say = lambda words: print(words, file=sys.stderr, flush=True)
+    door.serve((host.strip("[]"), int(port)), upstream, given.certificate, given.key, given.ca, given.limit, say)
+    return 0

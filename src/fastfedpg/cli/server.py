@@ -1,0 +1,121 @@
+"""`fastfedpg server` and `fastfedpg federate`: deployed runs, with agents elsewhere or all on this machine."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from fastfedpg.cli import run
+from fastfedpg.cli.words import new_name, noting, settings_for, where
+from fastfedpg.config import Config
+from fastfedpg.errors import InputError
+from fastfedpg.federation.settings import Address, Deployment, Keys, Terms
+from fastfedpg.runtime import Result
+from fastfedpg.study import Plan, output
+from fastfedpg.study.checkpoints import Checkpoint
+from fastfedpg.study.journal import Note
+from fastfedpg.study.progress import Report
+
+
+@dataclass(frozen=True)
+class Server:
+    """Run an algorithm with agents on other machines, over a Flower SuperLink."""
+
+    settings: Config
+    terms: Terms = field(default_factory=Terms)
+    address: Address = field(default_factory=Address)
+    config: Path | None = None
+    """A TOML file with any of these settings; flags given beside it win."""
+    out: Path | None = None
+    """The folder for the results; a new one under runs/ unless given."""
+    overwrite: bool = False
+    """Replace the results of an earlier run in that folder."""
+    keys: Keys = "counter"
+    """Random numbers from the run's seed, as in a simulation, or from a secret of each site's own."""
+
+
+@dataclass(frozen=True)
+class Federate:
+    """Run an algorithm with real processes on this machine: SuperLink, proxy, and a node and an agent for each site."""
+
+    settings: Config
+    terms: Terms = field(default_factory=Terms)
+    config: Path | None = None
+    """A TOML file with any of these settings; flags given beside it win."""
+    out: Path | None = None
+    """The folder for the results, keys and logs; a new one under runs/ unless given."""
+    overwrite: bool = False
+    """Replace the results of an earlier run in that folder."""
+    keys: Keys = "counter"
+    """Random numbers from the run's seed, as in a simulation, or from a secret of each site's own."""
+    insecure: bool = False
+    """Without TLS and without node keys."""
+
+
+def server(arguments: list[str], console: Console, errors: Console) -> int:
+    """Run an algorithm with agents on other machines, over a Flower SuperLink."""
+    given = settings_for(Server, "fastfedpg server", arguments)
+    _need_flower()
+    from fastfedpg.federation import link
+
+    link.check(given.address)
+    out = given.out or new_name(Path("runs") / f"server-{given.settings.algorithm}")
+    how = Deployment(given.terms, given.address, given.keys)
+    return _begin(given.settings, out, given.overwrite, how, console, errors)
+
+
+def federate(arguments: list[str], console: Console, errors: Console) -> int:
+    """Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents."""
+    given = settings_for(Federate, "fastfedpg federate", arguments)
+    _need_flower()
+    out = given.out or new_name(Path("runs") / f"federate-{given.settings.algorithm}")
+    how = Deployment(given.terms, Address(insecure=given.insecure), given.keys, local=True)
+    return _begin(given.settings, out, given.overwrite, how, console, errors)
+
+
+def resume(out: Path, console: Console, errors: Console) -> int:
+    """Go on with a deployed run."""
+    _need_flower()
+    from fastfedpg.federation import deployment, link
+
+    note = noting(errors)
+    with deployment.opened_again(out, note) as (planned, how, found):
+        if not how.local:
+            link.check(how.address)
+        note(where(planned, found))
+        return _carry_out(planned, how, out, found, console, errors)
+
+
+def _begin(config: Config, out: Path, overwrite: bool, how: Deployment, console: Console, errors: Console) -> int:
+    from fastfedpg.federation import deployment
+
+    with deployment.opened(config, out, overwrite, how) as (planned, how):
+        return _carry_out(planned, how, out, None, console, errors)
+
+
+def _carry_out(
+    planned: Plan, how: Deployment, out: Path, found: Checkpoint | None, console: Console, errors: Console
+) -> int:
+    from fastfedpg.federation import deployment, machine
+
+    def work(report: Report, note: Note) -> Result:
+        with ExitStack() as stack:
+            here = how
+            if how.local:
+                started = machine.started(out, planned, how, note)
+                here = replace(how, address=stack.enter_context(started))
+            return deployment.carry_out(planned, here, out, report, found, note)
+
+    code = run.carry_out(planned, out, work, console, errors)
+    console.print(
+        f"who took part: {out / output.FEDERATION / deployment.LOG}", soft_wrap=True, highlight=False, markup=False
+    )
+    return code
+
+
+def _need_flower() -> None:
+    try:
+        import flwr  # noqa: F401
+    except ImportError:
+        raise InputError("this command needs Flower: pip install 'fastfedpg[federation]'") from None

@@ -1,0 +1,150 @@
+"""A deployed run: the same plan, folder, journal and checkpoints as a simulated one, with its rounds over an engine."""
+
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fastfedpg.config import Config, read_toml
+from fastfedpg.errors import InputError
+from fastfedpg.federation import protocol
+from fastfedpg.federation.link import Link
+from fastfedpg.federation.roster import Roster
+from fastfedpg.federation.rounds import Rounds, form
+from fastfedpg.federation.settings import Address, Deployment, Terms
+from fastfedpg.runtime import Result
+from fastfedpg.study import Plan, begin, budgets, execute, output, reopen
+from fastfedpg.study.checkpoints import Checkpoint
+from fastfedpg.study.files import write_text
+from fastfedpg.study.journal import Note
+from fastfedpg.study.progress import Report
+
+ABOUT, LOG = "federation.toml", "log.txt"
+
+
+def is_deployed(out: Path) -> bool:
+    """Whether a folder is a deployed run's."""
+    return (out / output.FEDERATION / ABOUT).is_file()
+
+
+def read(out: Path) -> Deployment:
+    """What a deployed run's folder says."""
+    path = out / output.FEDERATION / ABOUT
+    table = read_toml(path)
+    try:
+        address = dict(table["address"])
+        if "ca" in address:
+            address["ca"] = Path(address["ca"])
+        rest = {k: table[k] for k in ("keys", "run", "local")}
+        return Deployment(Terms(**table["terms"]), Address(**address), **rest)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: not as it was written ({error})") from None
+
+
+@contextmanager
+def opened(config: Config, out: Path, overwrite: bool, how: Deployment) -> Iterator[tuple[Plan, Deployment]]:
+    """Check everything, then open the folder of a new deployed run."""
+    how = replace(how, run=secrets.token_hex(16))
+
+    def also(planned: Plan) -> None:
+        _check(planned, how)
+        (out / output.FEDERATION).mkdir(mode=0o700)
+        write_text(out / output.FEDERATION / ABOUT, how.to_toml())
+
+    if config.seeds != 1:
+        raise InputError(f"seeds = {config.seeds}; a deployed run has one (--first-seed says which)")
+    with begin(replace(config, checkpoint_rounds=1), out, overwrite, also=also) as planned:
+        yield planned, how
+
+
+@contextmanager
+def opened_again(out: Path, note: Note) -> Iterator[tuple[Plan, Deployment, Checkpoint | None]]:
+    """Open the folder of a deployed run that was interrupted, killed or stopped."""
+    with reopen(out, note, shapes=form) as (planned, found):
+        yield planned, read(out), found
+
+
+def _check(planned: Plan, how: Deployment) -> None:
+    how.terms.check(planned.problem.N)
+    with jax.enable_x64(True):
+        protocol.talks(planned.algorithm, np.asarray(planned.problem.theta0), planned.problem.N)
+    if how.terms.evaluate == "server" and planned.known is None:
+        raise InputError("evaluate = server needs a problem that the server knows; this one is private to its agents")
+
+
+def message_limit(planned: Plan) -> int:
+    """No message of this run has more bytes."""
+    theta = np.asarray(planned.problem.theta0)
+    theta = theta.reshape(-1, theta.shape[-1])[0]
+    with jax.enable_x64(True):
+        return protocol.largest(protocol.talks(planned.algorithm, theta, planned.problem.N), theta)
+
+
+def carry_out(
+    planned: Plan,
+    how: Deployment,
+    out: Path,
+    report: Report,
+    found: Checkpoint | None,
+    note: Note,
+    connect: Callable[[float], Any] | None = None,
+) -> Result:
+    """Run the rounds over the engine, into a folder that is open already."""
+    config, problem, folder = planned.config, planned.problem, out / output.FEDERATION
+    terms = how.terms
+    if terms.evaluate is None:
+        terms = replace(terms, evaluate="agents" if planned.known is None else "server")
+    theta = np.asarray(problem.theta0)
+    declared = protocol.declaration(config, problem.N, theta, how.keys)
+    steps = float("nan")
+    if planned.known is not None:
+        steps = (
+            float(budgets.samples(planned)) / planned.schedule.taking_part(problem) if budgets.plays(planned) else 0.0
+        )
+
+    def log(words: str) -> None:
+        with (folder / LOG).open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}\n")
+
+    log("begins" if found is None else f"goes on after round {found.standing.round}")
+    if how.keys == "private":
+        note("random numbers are each site's own: equal to a simulation in distribution only (see fastfedpg verify)")
+    with _link(how, folder, message_limit(planned), log) if connect is None else _given(connect) as make:
+        roster = Roster(make, how.run, declared, problem.N, terms.patience, log)
+        rounds = Rounds(roster, problem, planned.algorithm, terms, steps)
+        try:
+            result = execute(planned, out, report, found, note, rounds.records)
+        except BaseException as error:
+            log(f"stopped: {type(error).__name__}: {error}")
+            raise
+        finally:
+            roster.close()
+    log(f"finished after round {result.rounds[-1]}")
+    return result
+
+
+@contextmanager
+def _given(connect: Callable[[float], Any]) -> Iterator[Callable[[float], Any]]:
+    yield connect
+
+
+@contextmanager
+def _link(how: Deployment, folder: Path, limit: int, log: Callable[[str], None]) -> Iterator[Callable[[float], Any]]:
+    # A socket's path must be short, so it does not stand in the run's folder.
+    place = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
+    try:
+        link = Link(how.address, folder / "flower", place / "server", limit, log)
+        try:
+            yield link.connect
+        finally:
+            link.close()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,111 @@
+"""A whole federation on one machine, everything real: SuperLink, proxy, nodes and agents as processes."""
+
+import shutil
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fastfedpg.errors import InputError
+from fastfedpg.federation import commands, keys, local
+from fastfedpg.federation.deployment import message_limit
+from fastfedpg.federation.link import unreachable
+from fastfedpg.federation.processes import Processes
+from fastfedpg.federation.roster import node_name
+from fastfedpg.federation.settings import Address, Deployment
+from fastfedpg.study import Plan, output
+
+HOST = "127.0.0.1"
+START_SECONDS = 120.0
+
+
+@contextmanager
+def started(out: Path, planned: Plan, how: Deployment, say: Callable[[str], None]) -> Iterator[Address]:
+    """Everything that a run needs beside its server; ended when the context is left, however that happens."""
+    folder, agents, limit = out / output.FEDERATION, planned.problem.N, message_limit(planned)
+    certificates = None if how.address.insecure else folder / "keys"
+    if certificates is not None and not certificates.exists():
+        make_keys(certificates, agents)
+    link, front, *doors = free_ports(2 + agents)
+    home = folder / "flower"
+    ca = None if certificates is None else certificates / keys.CA
+    address = Address(f"{HOST}:{link}", ca, how.address.insecure)
+    commands.describe(home, address.superlink, ca)
+    sockets = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
+    try:
+        with Processes(folder / "logs", say) as processes:
+            say("starting the SuperLink")
+            words = commands.superlink((HOST, link), folder / "superlink.db", certificates)
+            processes.start("superlink", words, commands.environment(home))
+            processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
+            processes.start("proxy", proxy_words(front, address, certificates, limit), commands.environment(home))
+            say(f"starting {agents} agents and their nodes")
+            for i in range(agents):
+                path = sockets / str(i)
+                words = [
+                    commands.program("fastfedpg"),
+                    "agent",
+                    "--config",
+                    str(out / "config.toml"),
+                    "--agent",
+                    str(i),
+                ]
+                words += ["--socket", str(path), "--state", str(folder / "agents" / str(i)), "--keys", how.keys]
+                processes.start(f"agent-{i}", words, commands.environment(home))
+            processes.wait("proxy", lambda: listens(front), START_SECONDS, "the proxy")
+            for i in range(agents):
+                key = None if certificates is None else certificates / node_name(i)
+                if key is not None:
+                    commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
+                words = commands.supernode(f"{HOST}:{front}", doors[i], sockets / str(i), limit, ca, key)
+                processes.start(f"node-{i}", words, commands.environment(folder / f"flower-{i}"))
+            for i in range(agents):
+                ready = lambda i=i: local.secret_of(sockets / str(i)).exists()
+                processes.wait(f"agent-{i}", ready, START_SECONDS, f"agent {i}")
+            yield address
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def make_keys(folder: Path, agents: int) -> None:
+    """An authority, the server's certificate for loopback, and one key for each node."""
+    folder.mkdir(mode=0o700)
+    keys.make_authority(folder)
+    keys.make_certificate(folder, folder, (HOST, "localhost"))
+    for i in range(agents):
+        keys.make_node_key(folder / node_name(i))
+
+
+def proxy_words(port: int, address: Address, certificates: Path | None, limit: int) -> list[str]:
+    """The proxy's command: nodes reach the SuperLink through it alone."""
+    words = [commands.program("fastfedpg"), "proxy", "--listen", f"{HOST}:{port}", "--superlink", address.superlink]
+    words += ["--limit", str(limit)]
+    if certificates is None:
+        return [*words, "--insecure"]
+    names = {"--ca": keys.CA, "--certificate": keys.CERTIFICATE, "--key": keys.KEY}
+    return [*words, *(word for flag, name in names.items() for word in (flag, str(certificates / name)))]
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports on loopback that nobody uses."""
+    opened = []
+    try:
+        for _ in range(number):
+            opened.append(socket.create_server((HOST, 0)))
+        return [s.getsockname()[1] for s in opened]
+    except OSError as error:
+        raise InputError(f"no free port on {HOST}: {error.strerror}") from None
+    finally:
+        for s in opened:
+            s.close()
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens at a port of this machine."""
+    try:
+        socket.create_connection((HOST, port), timeout=1).close()
+    except (OSError, ssl.SSLError):
+        return False
+    return True
