@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit format pages clean
+.PHONY: setup run test lint types unit test-federation bench-federation format pages clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,14 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# Real processes that are killed, cut off and kept waiting: about an hour. Network namespaces need root.
+test-federation: $(STAMP)
+	$(BIN)/python -m pytest -m federation -p no:xdist -v tests/test_federate.py
+
+# Seconds for one phase beside the smallest Flower app, on an otherwise idle machine.
+bench-federation: $(STAMP)
+	$(BIN)/python benchmarks/federation.py $(ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -1,28 +1,52 @@
 """Flower's grid in one process: the ServerApp's and ClientApp's own code, without processes and networks."""
 
 import itertools
+import shutil
+import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
 
+import jax
+import numpy as np
 import pytest
 
-flwr = pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
+pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
 
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from fastfedpg.federation import local
+from fastfedpg import TabularProblem, with_oracle
+from fastfedpg.core import Algorithm, Problem
+from fastfedpg.federation import local, serving
+from fastfedpg.federation.agent import Agent, Site
 from fastfedpg.federation.flower import FlowerEngine, client_app
-from fastfedpg.federation.serving import serve
+from fastfedpg.federation.roster import Roster, node_name
+from fastfedpg.federation.rounds import Rounds
+from fastfedpg.federation.settings import Terms
+from fastfedpg.federation.site import only
+from fastfedpg.runtime.standing import unheard
+
+RUN = "5" * 32
+RAISED = 2  # Flower's code for a ClientApp that raised
+
+
+class Node(NamedTuple):
+    name: str
+    socket: Path
 
 
 class InProcessGrid(Grid):
-    """Delivers each message to a ClientApp at once, on the thread that pushes it; `nodes` maps numbers to sockets."""
+    """Delivers each message to a ClientApp at once, on the thread that pushes it."""
 
-    def __init__(self, nodes, limit=2**24):
-        self.nodes, self.limit, self.replies, self.numbers = dict(nodes), limit, {}, itertools.count()
+    def __init__(self, nodes: dict[int, Node], limit: int = 2**24):
+        self.nodes, self.limit, self.replies, self.numbers = nodes, limit, {}, itertools.count()
+        self.asked = []  # the nodes, in the order in which they were asked
+        self.mute = set()  # nodes that never answer
 
     def set_run(self, run):
         raise NotImplementedError
@@ -38,18 +62,10 @@ class InProcessGrid(Grid):
         return [*self.nodes]
 
     def get_nodes(self):
-        return [NodeInfo(node_id=n, name=f"agent-{k}") for k, n in enumerate(self.nodes)]
+        return [NodeInfo(node_id=number, name=node.name) for number, node in self.nodes.items()]
 
     def push_messages(self, messages):
-        pushed = []
-        for message in messages:
-            name, node = f"m{next(self.numbers)}", message.metadata.dst_node_id
-            message.metadata.__dict__["_message_id"] = name
-            config = {"socket": str(self.nodes[node]), "limit": self.limit}
-            context = Context(1, node, config, RecordDict(), {})
-            self.replies[name] = client_app(message, context)
-            pushed.append(name)
-        return pushed
+        return [self._pushed(message) for message in messages]
 
     def pull_messages(self, message_ids):
         return [self.replies.pop(name) for name in message_ids if name in self.replies]
@@ -57,33 +73,100 @@ class InProcessGrid(Grid):
     def send_and_receive(self, messages, *, timeout=None):
         raise NotImplementedError
 
+    def _pushed(self, message):
+        name, number = f"m{next(self.numbers)}", message.metadata.dst_node_id
+        message.metadata.__dict__["_message_id"] = name
+        self.asked.append(number)
+        if number in self.mute:
+            return name
+        config = {"socket": str(self.nodes[number].socket), "limit": self.limit}
+        try:
+            self.replies[name] = client_app(message, Context(1, number, config, RecordDict(), {}))
+        except Exception as error:  # as the node's own process does
+            self.replies[name] = Message(Error(RAISED, f"{type(error)}:<'{error}'>"), reply_to=message)
+        return name
+
 
 @contextmanager
 def identity():
     """Flower's messages ask who makes them."""
-    names = ("run_id", "node_id", "task_id")
-    for name in names:
-        setattr(TaskIdentity, name, 1)
-    yield
+    with ExitStack() as stack:
+        for name in ("_run_id", "_node_id", "_task_id"):
+            stack.enter_context(patch.object(TaskIdentity, name, 1))
+        yield
 
 
 @contextmanager
-def grid_of(agents, folder):
-    """A grid whose nodes lead to these agents, each behind its own socket."""
-    stop, threads, nodes = threading.Event(), [], {}
-    for k, agent in enumerate(agents):
-        listener = local.Listener(folder / f"{k}.sock")
-        nodes[100 + k] = listener.path
-        threads.append(threading.Thread(target=serve, args=(agent, listener, stop)))
-        threads[-1].start()
+def short_folder():
+    """A folder whose path is short enough for sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="ff-", dir="/tmp"))
     try:
-        with identity():
-            yield InProcessGrid(nodes)
+        yield folder
     finally:
-        stop.set()
-        for thread in threads:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def served(agent, path: Path):
+    """An agent behind its socket, on a thread of its own."""
+    stop, listener = threading.Event(), local.Listener(path)
+    with patch.object(serving, "PAUSE_SECONDS", 0.02):
+        thread = threading.Thread(target=serving.serve, args=(agent, listener, stop))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
             thread.join()
 
 
+@contextmanager
+def grid_of(agents):
+    """A grid with a node for each of these agents, numbered from 100, each behind its own socket."""
+    with ExitStack() as stack:
+        stack.enter_context(identity())
+        folder = stack.enter_context(short_folder())
+        nodes = {100 + k: Node(node_name(k), folder / str(k)) for k in range(len(agents))}
+        for agent, node in zip(agents, nodes.values(), strict=True):
+            stack.enter_context(served(agent, node.socket))
+        yield InProcessGrid(nodes)
+
+
 def engine_of(grid):
+    """A way to connect, that is there already."""
     return lambda seconds: FlowerEngine(grid)
+
+
+def declared(problem: Problem, **other):
+    """What server and agents have in common, where no configuration was their source."""
+    theta = np.asarray(problem.theta0)
+    of_theta = {"parameters": theta.shape[-1], "dtype": str(theta.dtype)}
+    return {"algorithm": "as in the test", "agents": problem.N, **of_theta, "keys": "counter", "seed": 0, **other}
+
+
+def site_of(problem: Problem, algorithm: Algorithm, i: int, tabular: TabularProblem | None = None, **other) -> Site:
+    """Agent i of a problem, with the oracle of all, so that one compilation serves every agent."""
+    tells = other.pop("tells", True)
+    part = jax.tree.map(lambda x: x[i : i + 1], problem.tasks)
+    own = problem._replace(tasks=part, ids=problem.ids[i : i + 1])
+    if tabular is not None:
+        own = own._replace(evaluate=with_oracle(only(tabular, i)).evaluate)
+    return Site(i, algorithm, own, {**declared(problem), **other}, tells)
+
+
+def agents_of(problem: Problem, algorithm: Algorithm, folder: Path, tabular=None, **other) -> list[Agent]:
+    """Every agent of a problem, with its memory in a folder of its own."""
+    return [Agent(site_of(problem, algorithm, i, tabular, **other), folder / str(i)) for i in range(problem.N)]
+
+
+def rounds_of(connect, problem, algorithm, terms=None, log=None, run=RUN, steps=0.0, **other) -> Rounds:
+    """The server's rounds, over whatever engine `connect` brings."""
+    terms, log = terms or Terms(evaluate="server"), [] if log is None else log
+    roster = Roster(connect, run, {**declared(problem), **other}, problem.N, terms.patience, log.append)
+    return Rounds(roster, problem, algorithm, terms, steps)
+
+
+def federated(connect, problem, algorithm, schedule, tick=unheard, start=None, **other):
+    """The records of a run over an engine."""
+    rounds = rounds_of(connect, problem, algorithm, **other)
+    return [*rounds.records(problem, algorithm, schedule, tick, start)]

@@ -22,6 +22,7 @@ from fastfedpg import (
     with_oracle,
 )
 from fastfedpg.core import Algorithm, key_for
+from fastfedpg.errors import InputError
 from fastfedpg.problems import exact
 from fastfedpg.runtime import Schedule, message_sizes, simulate_records
 
@@ -97,6 +98,41 @@ def test_loop_equals_simulate_with_some_agents_and_their_own_kernels(row):
     assert (partial.final("env_steps") * 3 == full.final("env_steps") * 2).all()
     np.testing.assert_allclose(partial.final("bytes_up") * 3, full.final("bytes_up") * 2)
     assert np.abs(partial.theta - full.theta).max() > 1e-3
+
+
+DEPLOYED = pytest.mark.parametrize(
+    ("oracle", "kernels", "participants", "rounds", "tolerance"),
+    [
+        pytest.param("exact", False, None, 8, 1e-12, id="exact"),
+        pytest.param("gpomdp", False, None, 20, 1e-9, id="sampled"),
+        pytest.param("gpomdp", True, 2, 6, 1e-9, id="some-agents-own-kernels"),
+    ],
+)
+
+
+@DEPLOYED
+def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, kernels, participants, rounds, tolerance):
+    """Agents behind sockets, reached by Flower's apps: theta after each round, and who took part in it."""
+    grid = pytest.importorskip("grid", exc_type=ImportError)
+    p, algorithm = problem(oracle, kernels), row.make(0.3)
+    if algorithm.per_agent:
+        with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
+            grid.agents_of(p, algorithm, tmp_path)
+        with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
+            grid.rounds_of(None, p, algorithm)
+        return
+    schedule = Schedule(rounds, participants=participants)
+    with grid.grid_of(grid.agents_of(p, algorithm, tmp_path)) as nodes:
+        there = grid.federated(grid.engine_of(nodes), p, algorithm, schedule)
+    here = [*simulate_records(p, algorithm, schedule)]
+    assert [r.round for r in there] == [r.round for r in here] == [*range(rounds + 1)]
+    for one, two in zip(there, here, strict=True):
+        np.testing.assert_allclose(one.theta, two.theta, atol=tolerance, rtol=0)
+        np.testing.assert_allclose(one.evaluation.J, two.evaluation.J, atol=100 * tolerance, rtol=0)
+        np.testing.assert_allclose(one.rounds_taken, two.rounds_taken, rtol=1e-15)
+    assert np.abs(here[-1].theta).max() > 0.01, "theta has moved"
+    # One greeting a node, and one question for each exchange of a round that it took part in.
+    assert len(nodes.asked) == N + rounds * (participants or N) * len(row.up)
 
 
 def test_messages_are_the_declared_arrays_and_nothing_else(row):

@@ -76,6 +76,7 @@ LAYERS = (
     "runtime",
     "config",
     "study",
+    "federation",
     "cli",
     "entry",
 )

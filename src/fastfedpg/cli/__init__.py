@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from fastfedpg import __version__
-from fastfedpg.cli import agent, compare, listing, proxy, resume, run, runs, server, show
+from fastfedpg.cli import agent, compare, kit, listing, proxy, resume, run, runs, server, show, verify
 from fastfedpg.cli.words import QuietConsole, say
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.study import output
@@ -19,8 +19,10 @@ COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {
     "show": show.show,
     "federate": server.federate,
     "server": server.server,
+    "verify": verify.verify,
     "agent": agent.agent,
     "proxy": proxy.proxy,
+    "kit": kit.kit,
     "list": listing.list_everything,
 }
 

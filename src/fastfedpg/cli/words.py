@@ -33,8 +33,11 @@ def settings_for(kind: type[T], program: str, arguments: list[str]) -> T:
     """A command's flags, beside those of a run; a configuration file, if there is one, gives the run's defaults."""
     file = value_of("--config", arguments)
     base = Config() if file is None else from_toml(file)
-    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]  # type: ignore[arg-type]
-    default = kind(**{**dict.fromkeys(required, tyro.MISSING), "settings": base})
+    default = object.__new__(kind)  # without its checks: flags that must be given are missing in it
+    for f in fields(kind):  # type: ignore[arg-type]
+        value = tyro.MISSING if f.default is MISSING else f.default
+        value = value if f.default_factory is MISSING else f.default_factory()
+        object.__setattr__(default, f.name, base if f.name == "settings" else value)
     flags = tyro.conf.OmitArgPrefixes[kind]  # type: ignore[valid-type]
     return tyro.cli(flags, prog=program, args=arguments, default=default, console_outputs=True)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
@@ -20,6 +20,8 @@ from fastfedpg.federation.bridge import Answer, Failure, carry
 POLL_SECONDS = 0.05
 TYPE = "query"
 NAME = "message"
+SILENT = 1000
+"""An error code of our own, beside Flower's."""
 
 client_app = ClientApp()
 server_app = ServerApp()
@@ -28,14 +30,12 @@ server_app = ServerApp()
 @client_app.query()
 def _deliver(message: Message, context: Context) -> Message:
     """Carry a question to the site's own agent, and its answer back; the node's configuration says where it is."""
-    path = Path(str(context.node_config["socket"]))
-    limit = int(context.node_config["limit"])
-    connection = local.dial(path)
     try:
-        local.send(connection, _bytes(message))
-        answer = local.receive(connection, limit)
-    finally:
-        connection.close()
+        with local.dial(Path(str(context.node_config["socket"]))) as connection:
+            local.send(connection, _bytes(message))
+            answer = local.receive(connection, int(context.node_config["limit"]))
+    except local.Closed:  # where the socket is, is nobody's business
+        return Message(Error(SILENT, "the site's agent does not answer"), reply_to=message)
     return Message(_content(answer), reply_to=message)
 
 
@@ -76,6 +76,8 @@ class FlowerEngine:
 
 
 def _failure(reply: Message) -> Failure:
+    if reply.error.code == SILENT:
+        return Failure(reply.error.reason)
     return Failure(f"Flower's error {reply.error.code}: {reply.error.reason}")
 
 

@@ -17,49 +17,46 @@ from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.settings import Address, Deployment
 from fastfedpg.study import Plan, output
 
-HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 START_SECONDS = 120.0
 
 
 @contextmanager
-def started(out: Path, planned: Plan, how: Deployment, say: Callable[[str], None]) -> Iterator[Address]:
-    """Everything that a run needs beside its server; ended when the context is left, however that happens."""
+def started(
+    out: Path, planned: Plan, how: Deployment, say: Callable[[str], None], host: str = LOOPBACK
+) -> Iterator[Address]:
+    """Everything that a run needs beside its server; ended when the context is left, however that happens.
+
+    The SuperLink listens on loopback; nodes reach the proxy in front of it at `host`.
+    """
     folder, agents, limit = out / output.FEDERATION, planned.problem.N, message_limit(planned)
     certificates = None if how.address.insecure else folder / "keys"
-    if certificates is not None and not certificates.exists():
-        make_keys(certificates, agents)
+    if certificates is not None and not (certificates / keys.KEY).exists():
+        shutil.rmtree(certificates, ignore_errors=True)
+        make_keys(certificates, agents, host)
     link, front, *doors = free_ports(2 + agents)
-    home = folder / "flower"
-    ca = None if certificates is None else certificates / keys.CA
-    address = Address(f"{HOST}:{link}", ca, how.address.insecure)
+    home, ca = folder / "flower", None if certificates is None else certificates / keys.CA
+    address = Address(f"{LOOPBACK}:{link}", ca, how.address.insecure)
     commands.describe(home, address.superlink, ca)
     sockets = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
     try:
         with Processes(folder / "logs", say) as processes:
             say("starting the SuperLink")
-            words = commands.superlink((HOST, link), folder / "superlink.db", certificates)
+            words = commands.superlink((LOOPBACK, link), folder / "superlink.db", certificates)
             processes.start("superlink", words, commands.environment(home))
-            processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
-            processes.start("proxy", proxy_words(front, address, certificates, limit), commands.environment(home))
-            say(f"starting {agents} agents and their nodes")
             for i in range(agents):
-                path = sockets / str(i)
-                words = [
-                    commands.program("fastfedpg"),
-                    "agent",
-                    "--config",
-                    str(out / "config.toml"),
-                    "--agent",
-                    str(i),
-                ]
-                words += ["--socket", str(path), "--state", str(folder / "agents" / str(i)), "--keys", how.keys]
+                words = agent_words(out, i, sockets / str(i), how)
                 processes.start(f"agent-{i}", words, commands.environment(home))
-            processes.wait("proxy", lambda: listens(front), START_SECONDS, "the proxy")
+            processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
+            say(f"starting {agents} agents and their nodes")
+            words = proxy_words(f"{host}:{front}", address, certificates, limit)
+            processes.start("proxy", words, commands.environment(home))
+            processes.wait("proxy", lambda: listens(host, front), START_SECONDS, "the proxy")
             for i in range(agents):
                 key = None if certificates is None else certificates / node_name(i)
                 if key is not None:
                     commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
-                words = commands.supernode(f"{HOST}:{front}", doors[i], sockets / str(i), limit, ca, key)
+                words = node_words(i, f"{host}:{front}", doors[i], sockets / str(i), limit, ca, key)
                 processes.start(f"node-{i}", words, commands.environment(folder / f"flower-{i}"))
             for i in range(agents):
                 ready = lambda i=i: local.secret_of(sockets / str(i)).exists()
@@ -69,18 +66,32 @@ def started(out: Path, planned: Plan, how: Deployment, say: Callable[[str], None
         shutil.rmtree(sockets, ignore_errors=True)
 
 
-def make_keys(folder: Path, agents: int) -> None:
-    """An authority, the server's certificate for loopback, and one key for each node."""
+def agent_words(out: Path, agent: int, socket: Path, how: Deployment) -> list[str]:
+    """The command of an agent that has a part of the run's own problem."""
+    words = [commands.program("fastfedpg"), "agent", "--config", str(out / "config.toml"), "--agent", str(agent)]
+    words += ["--socket", str(socket), "--state", str(out / output.FEDERATION / "agents" / str(agent))]
+    return [*words, "--keys", how.keys]
+
+
+def node_words(
+    agent: int, superlink: str, port: int, socket: Path, limit: int, ca: Path | None, key: Path | None
+) -> list[str]:
+    """The command of an agent's node."""
+    return commands.supernode(superlink, port, socket, limit, ca, key)
+
+
+def make_keys(folder: Path, agents: int, host: str) -> None:
+    """An authority, the server's certificate for this machine, and one key for each node."""
     folder.mkdir(mode=0o700)
     keys.make_authority(folder)
-    keys.make_certificate(folder, folder, (HOST, "localhost"))
     for i in range(agents):
         keys.make_node_key(folder / node_name(i))
+    keys.make_certificate(folder, folder, [*dict.fromkeys((LOOPBACK, "localhost", host))])
 
 
-def proxy_words(port: int, address: Address, certificates: Path | None, limit: int) -> list[str]:
+def proxy_words(listen: str, address: Address, certificates: Path | None, limit: int) -> list[str]:
     """The proxy's command: nodes reach the SuperLink through it alone."""
-    words = [commands.program("fastfedpg"), "proxy", "--listen", f"{HOST}:{port}", "--superlink", address.superlink]
+    words = [commands.program("fastfedpg"), "proxy", "--listen", listen, "--superlink", address.superlink]
     words += ["--limit", str(limit)]
     if certificates is None:
         return [*words, "--insecure"]
@@ -93,19 +104,19 @@ def free_ports(number: int) -> list[int]:
     opened = []
     try:
         for _ in range(number):
-            opened.append(socket.create_server((HOST, 0)))
+            opened.append(socket.create_server((LOOPBACK, 0)))
         return [s.getsockname()[1] for s in opened]
     except OSError as error:
-        raise InputError(f"no free port on {HOST}: {error.strerror}") from None
+        raise InputError(f"no free port on {LOOPBACK}: {error.strerror}") from None
     finally:
         for s in opened:
             s.close()
 
 
-def listens(port: int) -> bool:
-    """Whether somebody listens at a port of this machine."""
+def listens(host: str, port: int) -> bool:
+    """Whether somebody listens there."""
     try:
-        socket.create_connection((HOST, port), timeout=1).close()
+        socket.create_connection((host, port), timeout=1).close()
     except (OSError, ssl.SSLError):
         return False
     return True

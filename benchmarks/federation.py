@@ -1,0 +1,128 @@
+"""Seconds for one phase, beside the smallest Flower app with the same payload, on the same SuperLink and nodes.
+
+    make bench-federation        (about ten minutes)
+
+The two take turns, round by round, so that the machine's moods are shared; ratios are of medians, with bootstrap
+intervals over rounds. A phase of ours has everything: the questions, the agents' work, checks, checkpoint, records.
+"""
+
+import argparse
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fastfedpg.config import Config
+from fastfedpg.federation import commands, deployment, machine, protocol, wire
+from fastfedpg.federation.settings import Address, Deployment, Terms
+from fastfedpg.study import plan
+
+SMALLEST = Path(__file__).parent / "smallest"
+
+
+@contextmanager
+def smallest(home: Path, size: int) -> Iterator:
+    """A function that makes the smallest app go through one phase, and gives its seconds."""
+    with tempfile.TemporaryDirectory(prefix="fastfedpg-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        path = Path(folder) / "smallest"
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(120)
+        commands.flwr(home, "run", str(SMALLEST), commands.LINK, "-c", f'socket="{path}" bytes={size}')
+        called, _ = listener.accept()
+        called.settimeout(600)
+
+        def phase() -> float:
+            called.sendall(b".")
+            return float(called.makefile().readline())
+
+        with called:
+            yield phase
+
+
+def measure(agents: int, rounds: int, states: int) -> dict:
+    """Seconds of phases, ours and the smallest app's, from alternating rounds."""
+    config = Config(
+        problem="garnet", problem_args={"S": states, "A": 4}, agents=agents, algorithm="fast_fedpg", eta=0.1, H=2,
+        oracle="gpomdp", B=2, K=5, rounds=rounds + 1, metrics_every=rounds + 1,
+    )  # fmt: skip
+    planned = plan(config)
+    exchanges = len(planned.algorithm.exchanges)
+    theta = np.zeros(states * 4)
+    talk = protocol.talks(planned.algorithm, theta, agents)[0]
+    question = protocol.question("0" * 32, 0, talk.name, "0" * 64, "0" * 64, {"down": theta})
+    ours, other = [], []
+    with tempfile.TemporaryDirectory(prefix="fastfedpg-bench-") as folder:
+        out = Path(folder) / "run"
+        how = Deployment(Terms(), Address(), local=True)
+        with deployment.opened(config, out, False, how) as (planned, how):
+            say = lambda words: print(f"  {words}", flush=True)
+            with machine.started(out, planned, how, say) as address:
+                home = out / "federation" / "flower"
+                with smallest(home, len(question)) as phase:
+                    began, seen = 0.0, 0
+
+                    def report(done: int, record: object = None) -> None:
+                        nonlocal began, seen
+                        if done == seen:
+                            return
+                        seen = done
+                        took = time.monotonic() - began
+                        if done > 1:  # the first round also finds the agents
+                            ours.append(took / exchanges)
+                        other.append(float(np.mean([phase() for _ in range(exchanges)])))
+                        print(f"  round {done}: {took / exchanges:5.2f} s, smallest {other[-1]:5.2f} s", flush=True)
+                        began = time.monotonic()
+
+                    here = replace(how, address=address)
+                    deployment.carry_out(planned, here, out, report, None, say)
+    return {
+        "agents": agents,
+        "parameters": states * 4,
+        "arrays": wire.size(talk.down_form),
+        "message": len(question),
+        "ours": np.array(ours),
+        "smallest": np.array(other[1:]),
+    }
+
+
+def ratio(ours: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
+    """The ratio of the medians, and its 95% bootstrap interval over rounds."""
+    rng = np.random.default_rng(0)
+    draw = rng.integers(len(ours), size=(4000, len(ours)))
+    every = np.median(ours[draw], axis=1) / np.median(other[draw], axis=1)
+    low, high = np.quantile(every, (0.025, 0.975))
+    return float(np.median(ours) / np.median(other)), float(low), float(high)
+
+
+def main() -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of each, two phases a round")
+    parser.add_argument("--agents", type=int, nargs="*", default=[2])
+    parser.add_argument("--states", type=int, nargs="*", default=[25, 25_000])
+    given = parser.parse_args()
+    lines = []
+    for agents in given.agents:
+        for states in given.states:
+            print(f"{agents} agents, {4 * states:,} parameters", flush=True)
+            m = measure(agents, given.rounds, states)
+            middle, low, high = ratio(m["ours"], m["smallest"])
+            lines.append(
+                f"{agents:6} {m['parameters']:11,} {m['arrays']:13,} {m['message'] - m['arrays']:8,} "
+                f"{np.median(m['ours']):10.2f} {np.median(m['smallest']):10.2f}   {middle:.3f} [{low:.3f}, {high:.3f}]"
+            )
+    print("\nseconds for one phase (medians), and their ratio with its 95% interval")
+    print("agents  parameters  array bytes  + header       ours   smallest   ratio")
+    print("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""`fastfedpg kit`: keys, certificates, settings and units for the machines of a federation."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+
+from fastfedpg.errors import InputError
+
+
+@dataclass(frozen=True)
+class Kit:
+    """Make everything that a server and its sites need, one folder for each machine; docs/federation.md says more."""
+
+    out: tyro.conf.Positional[Path]
+    """The folder for it; it holds secrets, so make it where the authority's key may be."""
+    server: tuple[str, ...] = ()
+    """Names or addresses of the server's machine; sites call it by the first."""
+    agents: int | None = None
+    """The number of sites N."""
+    port: int | None = None
+    """Where the proxy listens for nodes; 8443 unless given."""
+    listen: str | None = None
+    """The address at which it does; all of the machine's (0.0.0.0) unless given."""
+    user: str | None = None
+    """The Unix users: fastfedpg on the server, fastfedpg-node and fastfedpg-agent on sites, unless given."""
+    prefix: str | None = None
+    """The virtual environment with fastfedpg on all machines; /opt/fastfedpg unless given."""
+    limit: int | None = None
+    """The largest message, in bytes; 2^26 unless given, enough for 8 million parameters."""
+    keys: Literal["counter", "private"] | None = None
+    """Random numbers from the run's seed, as in a simulation; or from a secret of each site's own, unless given."""
+    add: Literal["site", "key", "certificate"] | None = None
+    """Add to a kit: one more site, a new key for a site's node, or a new certificate; nothing else is touched."""
+    agent: int | None = None
+    """--add key: the number of the agent whose node gets it."""
+    overwrite: bool = False
+    """Replace an earlier kit in that folder; its keys are lost."""
+
+
+OURS = ("agents", "port", "listen", "user", "prefix", "limit", "keys")
+
+
+def kit(arguments: list[str], console: Console, errors: Console) -> int:
+    """Make keys, certificates and systemd units for a server and its sites, one folder for each machine."""
+    given = tyro.cli(Kit, prog="fastfedpg kit", args=arguments, console_outputs=True)
+    from fastfedpg.cli.server import _need_flower
+
+    _need_flower()
+    from fastfedpg.federation import kit as making
+
+    say = lambda words: console.print(words, soft_wrap=True, highlight=False, markup=False)
+    settings = {name: getattr(given, name) for name in OURS if getattr(given, name) is not None}
+    if given.add is None:
+        if given.agent is not None:
+            raise InputError("--agent goes with --add key; the number of sites is --agents")
+        if given.agents is None:
+            raise InputError("give --agents, the number of sites")
+        making.make(given.out, making.Plan(given.server, **settings), given.overwrite)
+        say(f"{making.AUTHORITY}  to a safe: who has it can pass for the server at every site")
+        say(f"{making.SERVER}     to {given.server[0]}; there, as root: sh {making.INSTALL}")
+        for i in range(given.agents):
+            say(f"{f'site-{i}':<10} to the site of agent {i}, and nowhere else; there, as root: sh {making.INSTALL}")
+    elif settings or given.overwrite or (given.add != "certificate" and given.server):
+        raise InputError(f"--add {given.add} takes its settings from {given.out / making.KIT}; give it without others")
+    elif (given.add == "key") != (given.agent is not None):
+        raise InputError("--agent goes with --add key: give both, or neither")
+    elif given.agent is not None:
+        plan, folder = making.add_key(given.out, given.agent)
+        public = f"agent-{given.agent}.pub"
+        say(f"{folder.name} to its site, again; {making.SERVER}/{public} to the server: sh {making.REGISTER} {public}")
+    elif given.add == "site":
+        plan, folder = making.add_site(given.out)
+        public = f"agent-{plan.agents - 1}.pub"
+        say(f"{folder.name} to its site; {making.SERVER}/{public} to the server: sh {making.REGISTER} {public}")
+        say(f"a run with it is a new one: agents = {plan.agents} at the server and at every site")
+    else:
+        plan, folder = making.add_certificate(given.out, given.server)
+        say(f"{folder.name}/server.pem and {folder.name}/server.key to the server, for {', '.join(plan.server)}")
+    say(f"written: {given.out}")
+    return 0

@@ -1,0 +1,107 @@
+"""A federation with real processes whose agents misbehave on purpose, as a program that tests can start and kill.
+
+    python tests/federated.py OUT '{"config": {…}, "terms": {…}, "faults": {"1": {"kind": …}}}' [resume]
+
+It is `fastfedpg federate`, with some agents' commands replaced by this file's own agent; and with `host` and `netns`,
+nodes in network namespaces of the test's own.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from fastfedpg.federation import commands, machine, wire
+
+
+def serve_badly(arguments: list[str], fault: dict) -> int:
+    """An agent whose answers are spoilt, or late, in one exchange of some rounds; it leaves a mark when it is asked."""
+    from fastfedpg import cli
+    from fastfedpg.federation.agent import Agent
+
+    answer, kept = Agent.answer, {}
+
+    def spoilt(self, data):
+        about = wire.unpack(data).about
+        good = answer(self, data)
+        if about.get("ask") != "exchange" or about["exchange"] != fault["exchange"]:
+            return good
+        before, kept["last"] = kept.get("last", good), good
+        if about["round"] not in fault["rounds"]:
+            return good
+        mark = Path(fault["mark"])
+        again = mark.exists()
+        mark.touch()
+        words, arrays = wire.unpack(good)
+        match fault["kind"]:
+            case "nan":
+                return wire.pack(words, {name: x * float("nan") for name, x in arrays.items()})
+            case "shape":
+                return wire.pack(words, {name: x[:-1] for name, x in arrays.items()})
+            case "old":
+                return before
+            case "slow":  # every time, so that a test can do something meanwhile
+                time.sleep(fault["seconds"])
+            case "late" if not again:
+                time.sleep(fault["seconds"])
+            case "never" if not again:
+                time.sleep(3600)
+        return good
+
+    Agent.answer = spoilt
+    return cli.main(["agent", *arguments])
+
+
+def call_server(out: Path, asked: dict) -> int:
+    """`fastfedpg server`, which knows nothing of the problem, for agents that have their own environments."""
+    from fastfedpg import cli
+    from fastfedpg.config import from_mapping
+    from fastfedpg.federation import deployment
+    from fastfedpg.federation.settings import Address, Deployment, Terms
+
+    config = from_mapping(asked["config"])
+    how = Deployment(Terms(), Address(), local=True)
+    with (
+        deployment.opened(config, out, False, how) as (planned, how),
+        machine.started(out, planned, how, print) as address,
+    ):
+        shared = {"problem": "private"} | {k: v for k, v in asked["config"].items() if k != "problem"}
+        flags = [word for name, value in shared.items() for word in (f"--{name}", str(value))]
+        where = ["--superlink", address.superlink, "--ca", str(address.ca), "--out", str(out.with_name("server"))]
+        return cli.main(["server", *flags, *where, *asked.get("flags", [])])
+
+
+def main() -> int:
+    if sys.argv[1] == "agent":
+        return serve_badly(sys.argv[3:], json.loads(sys.argv[2]))
+    from fastfedpg import cli
+    from fastfedpg.config import from_mapping
+
+    out, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
+    good, node, started = machine.agent_words, machine.node_words, machine.started
+
+    def agent_words(out, agent, socket, how):
+        words = good(out, agent, socket, how)
+        fault = asked.get("faults", {}).get(str(agent))
+        return words if fault is None else [sys.executable, __file__, "agent", json.dumps(fault), *words[2:]]
+
+    def node_words(agent, *arguments):
+        space = asked.get("netns", {}).get(str(agent))
+        inside = [] if space is None else [commands.program("ip"), "netns", "exec", space]
+        return [*inside, *node(agent, *arguments)]
+
+    machine.agent_words, machine.node_words = agent_words, node_words
+    if "host" in asked:
+        machine.started = lambda out, planned, how, say: started(out, planned, how, say, asked["host"])
+    if sys.argv[3:] == ["resume"]:
+        return cli.main(["resume", str(out)])
+    if asked.get("server"):
+        return call_server(out, asked)
+    file = out.with_suffix(".toml")
+    file.write_text(from_mapping(asked["config"]).to_toml())
+    flags = [word for name, value in asked.get("terms", {}).items() for word in (f"--{name}", str(value))]
+    return cli.main(["federate", "--config", str(file), "--out", str(out), *flags, *asked.get("flags", [])])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
