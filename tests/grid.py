@@ -20,7 +20,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from fastfedpg import TabularProblem, with_oracle
+from fastfedpg import with_oracle
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.federation import local, serving
 from fastfedpg.federation.agent import Agent, Site
@@ -137,21 +137,26 @@ def engine_of(grid):
     return lambda seconds: FlowerEngine(grid)
 
 
-def declared(problem: Problem, **other):
-    """What server and agents have in common, where no configuration was their source."""
+def declared(problem: Problem, said=()):
+    """What server and agents have in common, where no configuration was their source; or what is said in its place."""
     theta = np.asarray(problem.theta0)
     of_theta = {"parameters": theta.shape[-1], "dtype": str(theta.dtype)}
-    return {"algorithm": "as in the test", "agents": problem.N, **of_theta, "keys": "counter", "seed": 0, **other}
+    plain = {"algorithm": "as in the test", "agents": problem.N, **of_theta, "keys": "counter", "seed": 0}
+    return {**plain, **dict(said)}
 
 
-def site_of(problem: Problem, algorithm: Algorithm, i: int, tabular: TabularProblem | None = None, **other) -> Site:
+def site_of(problem: Problem, algorithm: Algorithm, i: int, tabular=None, tells=True, said=()) -> Site:
     """Agent i of a problem, with the oracle of all, so that one compilation serves every agent."""
-    tells = other.pop("tells", True)
     part = jax.tree.map(lambda x: x[i : i + 1], problem.tasks)
     own = problem._replace(tasks=part, ids=problem.ids[i : i + 1])
     if tabular is not None:
-        own = own._replace(evaluate=with_oracle(only(tabular, i)).evaluate)
-    return Site(i, algorithm, own, {**declared(problem), **other}, tells)
+        if (id(tabular), i) not in EVALUATE:
+            EVALUATE[id(tabular), i] = tabular, with_oracle(only(tabular, i)).evaluate
+        own = own._replace(evaluate=EVALUATE[id(tabular), i][1])
+    return Site(i, algorithm, own, declared(problem, said), tells)
+
+
+EVALUATE = {}  # of one agent alone, compiled once for all tests
 
 
 def agents_of(problem: Problem, algorithm: Algorithm, folder: Path, tabular=None, **other) -> list[Agent]:
@@ -159,11 +164,11 @@ def agents_of(problem: Problem, algorithm: Algorithm, folder: Path, tabular=None
     return [Agent(site_of(problem, algorithm, i, tabular, **other), folder / str(i)) for i in range(problem.N)]
 
 
-def rounds_of(connect, problem, algorithm, terms=None, log=None, run=RUN, steps=0.0, **other) -> Rounds:
+def rounds_of(connect, problem, algorithm, terms=None, log=None, run=RUN, said=()) -> Rounds:
     """The server's rounds, over whatever engine `connect` brings."""
     terms, log = terms or Terms(evaluate="server"), [] if log is None else log
-    roster = Roster(connect, run, {**declared(problem), **other}, problem.N, terms.patience, log.append)
-    return Rounds(roster, problem, algorithm, terms, steps)
+    roster = Roster(connect, run, declared(problem, said), problem.N, terms.patience, log.append)
+    return Rounds(roster, problem, algorithm, terms, 0.0)
 
 
 def federated(connect, problem, algorithm, schedule, tick=unheard, start=None, **other):

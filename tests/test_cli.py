@@ -108,7 +108,7 @@ def test_help_names_every_command(flag, capsys):
     said = capsys.readouterr().out
     assert "usage: fastfedpg COMMAND" in said
     for name, function in cli.COMMANDS.items():
-        assert f"  {name:<7} {function.__doc__.splitlines()[0]}" in said
+        assert f"  {name:<8} {function.__doc__.splitlines()[0]}" in said
 
 
 def test_no_command_shows_the_help_and_is_an_error(capsys):

@@ -1,6 +1,7 @@
 """A kit: who may read what, certificates that machines accept, and units in the very words of `fastfedpg federate`."""
 
 import json
+import re
 import shlex
 import ssl
 import subprocess
@@ -19,8 +20,10 @@ from fastfedpg.cli.proxy import Proxy
 from fastfedpg.config import from_toml
 from fastfedpg.errors import InputError
 from fastfedpg.federation import commands, keys, kit, local, machine, site
+from fastfedpg.federation.proxy import FLEET
 from fastfedpg.federation.settings import Address, Deployment, Terms
 
+ROOT = Path(__file__).parent.parent
 PLAN = kit.Plan(("fed.example.org", "192.0.2.7"), agents=3)
 SECRETS = {"ca.key", "server.key", "agent-0", "agent-1", "agent-2"}
 
@@ -411,3 +414,39 @@ def test_a_damaged_kit_is_told_by_name(tmp_path):
     (out / "site-1").mkdir()
     with pytest.raises(InputError, match="site-1 is there already"):
         kit.add_site(out)
+
+
+# ---- the page
+
+
+def page():
+    return (ROOT / "docs" / "federation.md").read_text()
+
+
+def test_the_pages_example_prints_what_the_page_says():
+    code, printed = re.search(
+        r"<!-- example: python -->\n```python\n(.*?)```\n\n<!-- printed -->\n```\n(.*?)```", page(), flags=re.S
+    ).groups()
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == printed
+    assert printed.splitlines()[1].split("visited")[1].split() == printed.splitlines()[2].split("told")[1].split()
+
+
+def test_the_page_names_the_files_and_units_of_a_kit(made):
+    text = page()
+    for path in made.rglob("*"):
+        if path.is_file() and "site-" not in str(path) and not path.name.startswith("agent-") and path.suffix != ".sh":
+            shown = path.name if path.suffix != ".service" else path.stem
+            assert shown in text, f"the page says nothing of {path.name}"
+
+
+def test_nginx_stands_where_the_units_say(made):
+    text = (ROOT / "docs" / "nginx-federation.conf").read_text()
+    proxy = unit(made / "server" / "fastfedpg-proxy.service")[2]
+    given = tyro.cli(Proxy, args=proxy[2:])
+    assert f"listen {given.listen.rpartition(':')[2]} ssl;" in text
+    for path in (given.certificate, given.key, given.ca):
+        assert f" {path};" in text
+    assert f"proxy_pass https://{given.superlink};" in text
+    assert f"client_max_body_size  {given.limit // 2**20}m;" in text
+    assert FLEET.pattern.decode() in text

@@ -10,7 +10,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from fastfedpg.cli.words import settings_for
+from fastfedpg.cli.words import need_flower, settings_for
 from fastfedpg.config import Config
 
 
@@ -38,6 +38,7 @@ class Agent:
 def agent(arguments: list[str], console: Console, errors: Console) -> int:
     """Be one site's agent: answer the server's questions through the site's own Flower node."""
     given = settings_for(Agent, "fastfedpg agent", arguments)
+    need_flower()
     # Imported here: whoever only simulates does not need Flower, nor wait for it.
     from fastfedpg.federation import local, serving, site
     from fastfedpg.federation.agent import Agent as Answering

@@ -7,6 +7,7 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
+from fastfedpg.cli.words import need_flower
 from fastfedpg.errors import InputError
 
 
@@ -46,9 +47,7 @@ OURS = ("agents", "port", "listen", "user", "prefix", "limit", "keys")
 def kit(arguments: list[str], console: Console, errors: Console) -> int:
     """Make keys, certificates and systemd units for a server and its sites, one folder for each machine."""
     given = tyro.cli(Kit, prog="fastfedpg kit", args=arguments, console_outputs=True)
-    from fastfedpg.cli.server import _need_flower
-
-    _need_flower()
+    need_flower()
     from fastfedpg.federation import kit as making
 
     say = lambda words: console.print(words, soft_wrap=True, highlight=False, markup=False)

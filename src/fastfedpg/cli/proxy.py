@@ -7,6 +7,7 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
+from fastfedpg.cli.words import need_flower
 from fastfedpg.errors import InputError
 
 
@@ -33,6 +34,7 @@ class Proxy:
 def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
     given = tyro.cli(Proxy, prog="fastfedpg proxy", args=arguments, console_outputs=True)
+    need_flower()
     from fastfedpg.federation import proxy as door
     from fastfedpg.federation.keys import check_secret
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fastfedpg.cli import run
-from fastfedpg.cli.words import new_name, noting, settings_for, where
+from fastfedpg.cli.words import need_flower, new_name, noting, settings_for, where
 from fastfedpg.config import Config
-from fastfedpg.errors import InputError
 from fastfedpg.federation.settings import Address, Deployment, Keys, Terms
 from fastfedpg.runtime import Result
 from fastfedpg.study import Plan, output
@@ -56,7 +55,7 @@ class Federate:
 def server(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
     given = settings_for(Server, "fastfedpg server", arguments)
-    _need_flower()
+    need_flower()
     from fastfedpg.federation import link
 
     link.check(given.address)
@@ -68,7 +67,7 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
 def federate(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents."""
     given = settings_for(Federate, "fastfedpg federate", arguments)
-    _need_flower()
+    need_flower()
     out = given.out or new_name(Path("runs") / f"federate-{given.settings.algorithm}")
     how = Deployment(given.terms, Address(insecure=given.insecure), given.keys, local=True)
     return _begin(given.settings, out, given.overwrite, how, console, errors)
@@ -76,7 +75,7 @@ def federate(arguments: list[str], console: Console, errors: Console) -> int:
 
 def resume(out: Path, console: Console, errors: Console) -> int:
     """Go on with a deployed run."""
-    _need_flower()
+    need_flower()
     from fastfedpg.federation import deployment, link
 
     note = noting(errors)
@@ -112,10 +111,3 @@ def _carry_out(
         f"who took part: {out / output.FEDERATION / deployment.LOG}", soft_wrap=True, highlight=False, markup=False
     )
     return code
-
-
-def _need_flower() -> None:
-    try:
-        import flwr  # noqa: F401
-    except ImportError:
-        raise InputError("this command needs Flower: pip install 'fastfedpg[federation]'") from None

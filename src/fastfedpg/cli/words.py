@@ -1,5 +1,6 @@
 """What all commands share: where they print, and how they name folders."""
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.config import Config, from_toml
+from fastfedpg.errors import InputError
 from fastfedpg.study import Plan
 from fastfedpg.study.checkpoints import Checkpoint
 
@@ -65,6 +67,12 @@ class QuietConsole(Console):
         """A reader that has gone away is no reason to stop: go on without a word."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if self.stderr else sys.stdout).fileno())
+
+
+def need_flower() -> None:
+    """Refuse a command that needs the extra `federation`, where it is not installed."""
+    if importlib.util.find_spec("flwr") is None:
+        raise InputError("this command needs Flower: pip install 'fastfedpg[federation]'")
 
 
 def where(planned: Plan, found: Checkpoint | None) -> str:

@@ -1,5 +1,6 @@
 """An agent: one site's environment and the algorithm's agent half; it answers its algorithm's questions, no others."""
 
+import hashlib
 import logging
 import secrets
 from pathlib import Path
@@ -9,7 +10,6 @@ import jax
 import numpy as np
 
 from fastfedpg.core import Algorithm, Problem, key_for
-from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.keys import check_secret, write_secret
 from fastfedpg.federation.memory import Done, Kept, Notebook, Page
@@ -48,9 +48,9 @@ class Agent:
         self.order = [e.name for e in site.algorithm.exchanges]
         self.limit = protocol.largest((*self.talks.values(),), theta)
         self.task = jax.tree.map(lambda x: x[0], site.problem.tasks)
-        self.seed = _private_seed(folder) if site.declared["keys"] == "private" else int(site.declared["seed"])
+        self.secret = _secret(folder) if site.declared["keys"] == "private" else None
         with jax.enable_x64(True):
-            form = jax.eval_shape(self._begin, self.theta)
+            form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
         self.notebook = Notebook(folder, form)
         self.asks = {"hello": self._hello, "exchange": self._exchange, "evaluate": self._evaluate}
 
@@ -58,9 +58,9 @@ class Agent:
         """One round with zeros for messages, so that the first question does not wait for the compiler."""
         zeros = lambda tree: jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), tree)
         with jax.enable_x64(True):
-            memory, own = self._begin(zeros(self.theta))
+            memory, own = self._begin(zeros(self.theta), "")
             for name, talk in self.talks.items():
-                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), 0)
+                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), "", 0)
             if self.site.tells:
                 self.site.problem.evaluate(zeros(self.theta)[None])
 
@@ -74,7 +74,7 @@ class Agent:
                 raise Malformed(f"asked '{message.about.get('ask')}'; an agent answers {', '.join(self.asks)}")
             with jax.enable_x64(True):
                 return ask(message)
-        except InputError as error:
+        except Malformed as error:  # an InputError of the environment's own is told as any other of its errors
             LOG.warning("refused: %s", error)
             return protocol.refusal(number, str(error))
         except Exception as error:
@@ -96,7 +96,7 @@ class Agent:
         base = protocol.beginning(str(run), theta)
         page = self.notebook.open(str(run), declared)
         if page is None:
-            page = self.notebook.begin(str(run), declared, Kept(base, *self._begin(theta)))
+            page = self.notebook.begin(str(run), declared, Kept(base, *self._begin(theta, str(run))))
             LOG.info("run %s begins", run)
         return wire.pack({**about, "link": page.before.link, "round": page.round})
 
@@ -124,7 +124,7 @@ class Agent:
             return after[k].reply
         start = after[k - 1].kept if k else before
         down = protocol.received(message.arrays, self.talks[name].down, "down")
-        memory, own, up, info = self._answer(name, start.memory, start.own, down, t)
+        memory, own, up, info = self._answer(name, start.memory, start.own, down, page.run, t)
         reply = protocol.reply(self.site.number, made, protocol.sent(up, "up"))
         done = Done(made, Kept(made, memory, own), reply)
         self.notebook.write(page._replace(round=t, before=before, after=(*after[:k], done)))
@@ -133,7 +133,7 @@ class Agent:
 
     def _evaluate(self, message: Message) -> bytes:
         if not self.site.tells:
-            raise InputError("this agent does not say what a policy is worth to it (it was started with --no-tell)")
+            raise Malformed("this agent does not say what a policy is worth to it (it was started with --no-tell)")
         self._page(message.about)
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
         found = self.site.problem.evaluate(message.arrays["theta"][None])
@@ -146,23 +146,29 @@ class Agent:
             raise Malformed(f"run {about.get('run')} is not known here: it was begun elsewhere, or its memory is lost")
         return page
 
-    def _begin(self, theta: Any) -> tuple[Any, Any]:
+    def _begin(self, theta: Any, run: str) -> tuple[Any, Any]:
         """What the agent has in memory before the first round: the algorithm's part, and its oracle's."""
         i = self.site.number
         memory = jax.tree.map(lambda x: x[i], self.site.algorithm.init(theta, self.site.agents)[2])
-        return memory, self.site.problem.oracle(self.task).init(key_for(self.seed, 0, "own", i))
+        return memory, self.site.problem.oracle(self.task).init(key_for(self._seed(run), 0, "own", i))
 
-    def _answer(self, name: str, memory: Any, own: Any, down: Any, t: int) -> tuple[Any, Any, Any, Any]:
-        key = key_for(self.seed, t, name, self.site.number)
+    def _seed(self, run: str) -> int:
+        """The run's own seed, or one that follows from this site's secret and the run's name."""
+        if self.secret is None:
+            return int(self.site.declared["seed"])
+        return int.from_bytes(hashlib.sha256(self.secret + run.encode()).digest()[:7], "big")
+
+    def _answer(self, name: str, memory: Any, own: Any, down: Any, run: str, t: int) -> tuple[Any, Any, Any, Any]:
+        key = key_for(self._seed(run), t, name, self.site.number)
         return jax.block_until_ready(
             answer_exchange(self.exchanges[name], self.site.problem.oracle, self.task, memory, own, down, key)
         )
 
 
-def _private_seed(folder: Path) -> int:
-    """A seed that only this site has; it is made once, so that an answer that is asked for again is the same."""
-    path = folder / "seed"
+def _secret(folder: Path) -> bytes:
+    """What only this site knows; it is made once, so that an answer that is asked for again is the same."""
+    path = folder / "secret"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_secret(path, str(secrets.randbits(62)).encode())
-    return int(check_secret(path).read_text())
+        write_secret(path, secrets.token_hex(32).encode())
+    return check_secret(path).read_bytes()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -39,7 +38,7 @@ def program(name: str) -> str:
 def environment(home: Path) -> dict[str, str]:
     """What every one of Flower's processes must have; their own commands start others, found on the path."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, **QUIET, "PATH": path, "FLWR_HOME": str(home)}
+    return {**os.environ, **QUIET, "PATH": path, "FLWR_HOME": str(home.absolute())}
 
 
 def superlink(address: tuple[str, int], database: Path, certificates: Path | None) -> list[str]:
@@ -66,7 +65,7 @@ def supernode(
 
 def describe(home: Path, superlink: str, ca: Path | None) -> None:
     """Flower's own configuration: where the SuperLink is."""
-    trust = {"insecure": True} if ca is None else {"root-certificates": str(ca)}
+    trust = {"insecure": True} if ca is None else {"root-certificates": str(ca.absolute())}
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     table = {"superlink": {"default": LINK, LINK: {"address": superlink, **trust}}}
     (home / "config.toml").write_text(tomli_w.dumps(table))
@@ -103,15 +102,10 @@ def submit(home: Path, socket: Path, limit: int) -> str:
 
 
 def register(home: Path, public_key: Path, name: str) -> str:
-    """Let a node take part; the same key again is no error."""
+    """Let a node take part; the same key again is no error, nor is an expelled one's: Flower says the same of both."""
     try:
         return str(flwr(home, "supernode", "register", str(public_key), LINK, "--name", name)["node-id"])
     except FlowerError as error:
-        if "already" in str(error):
-            return ""
-        raise
-
-
-def written(words: list[str]) -> str:
-    """A command as a person would type it."""
-    return shlex.join(words)
+        if "already" not in str(error):
+            raise
+        return ""

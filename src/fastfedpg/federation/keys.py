@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fastfedpg.errors import InputError
 
-DAYS = 365
+DAYS, AUTHORITY_DAYS = 365, 3650
 CA, CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "server.pem", "server.key"
 SECRET = 0o600
 
@@ -40,7 +40,8 @@ def check_secret(path: Path) -> Path:
 def make_authority(folder: Path) -> None:
     """ca.crt, which every machine may have, and ca.key, which signs certificates and belongs in a safe."""
     key, name = _key(), _name("fastfedpg authority")
-    built = _certificate(name, name, key.public_key()).add_extension(x509.BasicConstraints(True, 0), critical=True)
+    built = _certificate(name, name, key.public_key(), AUTHORITY_DAYS)
+    built = built.add_extension(x509.BasicConstraints(True, 0), critical=True)
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     (folder / CA).write_bytes(_pem(built.add_extension(usage, critical=True).sign(key, hashes.SHA256())))
     write_secret(folder / CA_KEY, _private(key))
@@ -86,12 +87,14 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int = DAYS
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=DAYS))
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 

@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 
 from fastfedpg.errors import InputError
 from fastfedpg.federation import wire
+from fastfedpg.federation.wire import Malformed
 from fastfedpg.runtime.trees import arrays_of, restored
 from fastfedpg.study.files import whole
 
@@ -61,7 +62,7 @@ class Notebook:
                 return None
             self.page = self._read(path, run)
         if self.page.declared != declared:
-            raise InputError(f"run {run} was begun here with other settings; start a new run")
+            raise Malformed(f"run {run} was begun here with other settings; start a new run")
         return self.page
 
     def begin(self, run: str, declared: dict[str, Any], before: Kept) -> Page:
@@ -102,4 +103,4 @@ class Notebook:
                 raise ValueError(f"it is of run {page.run}")
             return page
         except (OSError, KeyError, TypeError, ValueError, SafetensorError, json.JSONDecodeError) as error:
-            raise InputError(f"the memory of run {run} can't be read: {getattr(error, 'strerror', error)}") from None
+            raise Malformed(f"the memory of run {run} can't be read: {getattr(error, 'strerror', error)}") from None

@@ -44,7 +44,11 @@ def only(problem: TabularProblem, number: int) -> TabularProblem:
 
 
 def _library(config: Config, number: int) -> tuple[Problem, int]:
-    every = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
+    file = config.problem not in problems.PROBLEMS
+    agents = None if file else config.agents
+    every = problems.make(config.problem, config.problem_args, agents, config.reward_range)
+    if file and config.agents is not None and every.N == 1:  # the site's own file has its own task alone
+        return problems.with_oracle(every, config.oracle, config.tau, **oracle_settings(config)), config.agents
     if not 0 <= number < every.N:
         raise InputError(f"agent = {number}; problem '{config.problem}' has agents 0 to {every.N - 1}")
     settings = oracle_settings(config)
