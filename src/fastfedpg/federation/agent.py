@@ -39,8 +39,7 @@ class Agent:
 
     def __init__(self, site: Site, folder: Path) -> None:
         self.site = site
-        theta = np.asarray(site.problem.theta0)
-        theta = theta.reshape(-1, theta.shape[-1])[0]
+        theta = protocol.theta_of(site.problem)
         self.theta = jax.ShapeDtypeStruct(theta.shape, theta.dtype)
         with jax.enable_x64(True):
             self.talks = {talk.name: talk for talk in protocol.talks(site.algorithm, theta, site.agents)}

@@ -1,4 +1,4 @@
-"""Runs a command that ends when the process that started it ends, however that happens."""
+"""Processes that end when the process that started them ends, however that happens."""
 
 import ctypes
 import os
@@ -9,14 +9,19 @@ PR_SET_PDEATHSIG = 1
 
 
 def words(command: list[str]) -> list[str]:
-    """The command, started so."""
+    """A command, started so."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
 
 
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the system for a signal at the parent's end."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+
+
 def main() -> None:
-    """Ask the system for a signal at the parent's end, and become the command."""
+    """Become the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:  # it ended before it could be asked for
         sys.exit(1)
     os.execv(command[0], command)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from fastfedpg.config import Config, read_toml
 from fastfedpg.errors import InputError
@@ -26,6 +25,9 @@ from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.files import write_text
 from fastfedpg.study.journal import Note
 from fastfedpg.study.progress import Report
+
+ROUTINE = "took part"
+"""What the log says of every round; a person watches the progress instead."""
 
 ABOUT, LOG = "federation.toml", "log.txt"
 
@@ -75,15 +77,14 @@ def opened_again(out: Path, note: Note) -> Iterator[tuple[Plan, Deployment, Chec
 def _check(planned: Plan, how: Deployment) -> None:
     how.terms.check(planned.problem.N)
     with jax.enable_x64(True):
-        protocol.talks(planned.algorithm, np.asarray(planned.problem.theta0), planned.problem.N)
+        protocol.talks(planned.algorithm, protocol.theta_of(planned.problem), planned.problem.N)
     if how.terms.evaluate == "server" and planned.known is None:
         raise InputError("evaluate = server needs a problem that the server knows; this one is private to its agents")
 
 
 def message_limit(planned: Plan) -> int:
     """No message of this run has more bytes."""
-    theta = np.asarray(planned.problem.theta0)
-    theta = theta.reshape(-1, theta.shape[-1])[0]
+    theta = protocol.theta_of(planned.problem)
     with jax.enable_x64(True):
         return protocol.largest(protocol.talks(planned.algorithm, theta, planned.problem.N), theta)
 
@@ -102,33 +103,39 @@ def carry_out(
     terms = how.terms
     if terms.evaluate is None:
         terms = replace(terms, evaluate="agents" if planned.known is None else "server")
-    theta = np.asarray(problem.theta0)
-    declared = protocol.declaration(config, problem.N, theta, how.keys)
-    steps = float("nan")
-    if planned.known is not None:
-        steps = (
-            float(budgets.samples(planned)) / planned.schedule.taking_part(problem) if budgets.plays(planned) else 0.0
-        )
+    declared = protocol.declaration(config, problem.N, protocol.theta_of(problem), how.keys)
 
-    def log(words: str) -> None:
+    def write(words: str) -> None:
         with (folder / LOG).open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}\n")
 
-    log("begins" if found is None else f"goes on after round {found.standing.round}")
+    def log(words: str) -> None:
+        write(words)
+        if ROUTINE not in words:
+            note(words)
+
+    write("begins" if found is None else f"goes on after round {found.standing.round}")
     if how.keys == "private":
         note("random numbers are each site's own: equal to a simulation in distribution only (see fastfedpg verify)")
     with _link(how, folder, message_limit(planned), log) if connect is None else _given(connect) as make:
         roster = Roster(make, how.run, declared, problem.N, terms.patience, log)
-        rounds = Rounds(roster, problem, planned.algorithm, terms, steps)
+        rounds = Rounds(roster, problem, planned.algorithm, terms, _steps(planned))
         try:
             result = execute(planned, out, report, found, note, rounds.records)
         except BaseException as error:
-            log(f"stopped: {type(error).__name__}: {error}")
+            write(f"stopped: {type(error).__name__}: {error}")
             raise
         finally:
             roster.close()
-    log(f"finished after round {result.rounds[-1]}")
+    write(f"finished after round {result.rounds[-1]}")
     return result
+
+
+def _steps(planned: Plan) -> float:
+    """The environment steps of one agent's round, where the server knows its oracle."""
+    if planned.known is None:
+        return float("nan")
+    return budgets.samples(planned) / planned.schedule.taking_part(planned.problem) if budgets.plays(planned) else 0.0
 
 
 @contextmanager

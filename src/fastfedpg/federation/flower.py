@@ -14,7 +14,7 @@ from flwr.app import Array, ArrayRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fastfedpg.federation import local
+from fastfedpg.federation import child, local
 from fastfedpg.federation.bridge import Answer, Failure, carry
 
 POLL_SECONDS = 0.05
@@ -42,6 +42,7 @@ def _deliver(message: Message, context: Context) -> Message:
 @server_app.main()
 def _main(grid: Grid, context: Context) -> None:
     """Offer Flower's grid to the server, as long as it listens."""
+    child.end_with_parent()  # without its SuperLink a ServerApp tries for ever to say goodbye
     path = Path(str(context.run_config["socket"]))
     carry(FlowerEngine(grid), local.dial(path), int(context.run_config["limit"]))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import Config
-from fastfedpg.core import Algorithm
+from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.federation import wire
 from fastfedpg.federation.settings import Keys
@@ -46,6 +46,12 @@ class Talk(NamedTuple):
     def up_form(self) -> Form:
         """What an agent sends."""
         return wire.form_of(dict(named("up", self.up)))
+
+
+def theta_of(problem: Problem) -> np.ndarray:
+    """The start of a problem's one run."""
+    theta = np.asarray(problem.theta0)
+    return theta.reshape(-1, theta.shape[-1])[0]
 
 
 def talks(algorithm: Algorithm, theta: Any, N: int) -> tuple[Talk, ...]:

@@ -26,8 +26,8 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
     if not 0 <= number < N:
         raise InputError(f"agent = {number}; the agents are numbered from 0 to {N - 1}")
     problem = problem._replace(ids=np.array([number], np.int32))
-    theta = np.asarray(problem.theta0)
-    return Site(number, algorithm, problem, protocol.declaration(config, N, theta, keys), tells)
+    declared = protocol.declaration(config, N, protocol.theta_of(problem), keys)
+    return Site(number, algorithm, problem, declared, tells)
 
 
 def only(problem: TabularProblem, number: int) -> TabularProblem:

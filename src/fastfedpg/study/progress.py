@@ -54,7 +54,8 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
             base = (done, time.monotonic())
         if base is None or done <= base[0]:
             return ""
-        return f"{(done - base[0]) / max(time.monotonic() - base[1], 1e-9):.1f} rounds/s"
+        speed = (done - base[0]) / max(time.monotonic() - base[1], 1e-9)
+        return f"{speed:.1f} rounds/s" if speed >= 0.5 else f"{1 / speed:.0f} s a round"
 
     if console.is_terminal:
         columns = (
