@@ -3,10 +3,13 @@
 import hashlib
 import logging
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Problem, key_for
@@ -34,6 +37,18 @@ class Site(NamedTuple):
         return int(self.declared["agents"])
 
 
+class Raised(Exception):
+    """What a site's environment raised; its words stay at the site."""
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise Raised(type(error).__name__) from error
+
+
 class Agent:
     """Answers questions as bytes with bytes; what it keeps between them is on disk before it answers."""
 
@@ -46,7 +61,8 @@ class Agent:
         self.exchanges = {e.name: e for e in site.algorithm.exchanges}
         self.order = [e.name for e in site.algorithm.exchanges]
         self.limit = protocol.largest((*self.talks.values(),), theta)
-        self.task = jax.tree.map(lambda x: x[0], site.problem.tasks)
+        with jax.enable_x64(True):
+            self.task = jax.tree.map(lambda x: jnp.asarray(x[0]), site.problem.tasks)
         self.secret = _secret(folder) if site.declared["keys"] == "private" else None
         with jax.enable_x64(True):
             form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
@@ -57,7 +73,7 @@ class Agent:
         """One round with zeros for messages, so that the first question does not wait for the compiler."""
         zeros = lambda tree: jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), tree)
         with jax.enable_x64(True):
-            memory, own = self._begin(zeros(self.theta), "")
+            memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
             for name, talk in self.talks.items():
                 memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), "", 0)
             if self.site.tells:
@@ -73,13 +89,13 @@ class Agent:
                 raise Malformed(f"asked '{message.about.get('ask')}'; an agent answers {', '.join(self.asks)}")
             with jax.enable_x64(True):
                 return ask(message)
-        except Malformed as error:  # an InputError of the environment's own is told as any other of its errors
+        except Malformed as error:
             LOG.warning("refused: %s", error)
             return protocol.refusal(number, str(error))
         except Exception as error:
             LOG.exception("agent %d could not answer", number)
-            name = type(error).__name__
-            return protocol.refusal(number, f"its environment raised {name}; the site's own log says more", again=True)
+            what = f"its environment raised {error}" if isinstance(error, Raised) else type(error).__name__
+            return protocol.refusal(number, f"{what}; the site's own log says more", again=True)
 
     def _hello(self, message: Message) -> bytes:
         declared, run = message.about.get("declared"), message.about.get("run")
@@ -95,14 +111,14 @@ class Agent:
         base = protocol.beginning(str(run), theta)
         page = self.notebook.open(str(run), declared)
         if page is None:
-            page = self.notebook.begin(str(run), declared, Kept(base, *self._begin(theta, str(run))))
+            page = self.notebook.begin(str(run), declared, Kept(base, *self._begin(jnp.asarray(theta), str(run))))
             LOG.info("run %s begins", run)
         return wire.pack({**about, "link": page.before.link, "round": page.round})
 
     def _exchange(self, message: Message) -> bytes:
         about = message.about
         t, name, base, previous = (about.get(k) for k in ("round", "exchange", "base", "previous"))
-        if name not in self.talks or not isinstance(t, int) or not 0 <= t < 2**31:
+        if not isinstance(name, str) or name not in self.talks or not isinstance(t, int) or not 0 <= t < 2**31:
             raise Malformed(f"exchange '{name}' of round {t}; this algorithm has {', '.join(self.talks)}")
         wire.check(message.arrays, self.talks[name].down_form)
         page = self._page(about)
@@ -135,12 +151,14 @@ class Agent:
             raise Malformed("this agent does not say what a policy is worth to it (it was started with --no-tell)")
         self._page(message.about)
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
-        found = self.site.problem.evaluate(message.arrays["theta"][None])
+        with _environment():
+            found = self.site.problem.evaluate(message.arrays["theta"][None])
         value = {"J": np.float64(np.ravel(found.J)[0]), "return": np.float64(np.ravel(found.returns)[0])}
         return wire.pack({"agent": self.site.number}, value)
 
     def _page(self, about: dict[str, Any]) -> Page:
-        page = self.notebook.open(str(about.get("run")), self.site.declared)
+        run = about.get("run")
+        page = self.notebook.open(str(run), self.site.declared) if protocol.is_run(run) else None
         if page is None:
             raise Malformed(f"run {about.get('run')} is not known here: it was begun elsewhere, or its memory is lost")
         return page
@@ -149,7 +167,8 @@ class Agent:
         """What the agent has in memory before the first round: the algorithm's part, and its oracle's."""
         i = self.site.number
         memory = jax.tree.map(lambda x: x[i], self.site.algorithm.init(theta, self.site.agents)[2])
-        return memory, self.site.problem.oracle(self.task).init(key_for(self._seed(run), 0, "own", i))
+        with _environment():
+            return memory, self.site.problem.oracle(self.task).init(key_for(self._seed(run), 0, "own", i))
 
     def _seed(self, run: str) -> int:
         """The run's own seed, or one that follows from this site's secret and the run's name."""
@@ -159,9 +178,10 @@ class Agent:
 
     def _answer(self, name: str, memory: Any, own: Any, down: Any, run: str, t: int) -> tuple[Any, Any, Any, Any]:
         key = key_for(self._seed(run), t, name, self.site.number)
-        return jax.block_until_ready(
-            answer_exchange(self.exchanges[name], self.site.problem.oracle, self.task, memory, own, down, key)
-        )
+        with _environment():
+            return jax.block_until_ready(
+                answer_exchange(self.exchanges[name], self.site.problem.oracle, self.task, memory, own, down, key)
+            )
 
 
 def _secret(folder: Path) -> bytes:

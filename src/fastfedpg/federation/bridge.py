@@ -11,6 +11,10 @@ SLACK_SECONDS = 60.0
 """How much later than promised an engine may answer before it counts as lost."""
 
 
+LISTS = 2**22
+"""Bytes for lists of nodes, beside which a message of a small algorithm is small."""
+
+
 class Failure(str):
     """Why there is no answer, in words."""
 
@@ -42,7 +46,7 @@ def carry(engine: Engine, connection: Connection, limit: int) -> None:
     """Serve an engine to whoever is at the other end, until it goes."""
     try:
         while True:
-            asked = json.loads(local.receive(connection, limit))
+            asked = json.loads(local.receive(connection, LISTS))
             if asked["ask"] == "nodes":
                 _say(connection, nodes=engine.nodes())
                 continue
@@ -78,7 +82,7 @@ class Remote:
             if "failure" in said:
                 yield Answer(said["node"], Failure(said["failure"]))
             else:
-                yield Answer(said["node"], self._receive(SLACK_SECONDS))
+                yield Answer(said["node"], self._receive(SLACK_SECONDS, self.limit))
 
     def close(self) -> None:
         """Let the engine go."""
@@ -94,11 +98,11 @@ class Remote:
             raise EngineLost(str(error)) from None
 
     def _hear(self, seconds: float) -> dict[str, Any]:
-        return json.loads(self._receive(seconds))
+        return json.loads(self._receive(seconds, LISTS))
 
-    def _receive(self, seconds: float) -> bytes:
+    def _receive(self, seconds: float, limit: int) -> bytes:
         try:
-            return local.receive(self.connection, self.limit, seconds)
+            return local.receive(self.connection, limit, seconds)
         except (local.Closed, TimeoutError) as error:
             raise EngineLost(str(error) or "the engine says nothing") from None
 

@@ -68,12 +68,13 @@ class FlowerEngine:
                 waiting[pushed[0]] = node
             else:
                 yield Answer(node, Failure("the message could not be sent"))
-        while waiting and time.monotonic() < end:
+        while waiting:
             for reply in self.grid.pull_messages([*waiting]):
                 node = waiting.pop(reply.metadata.reply_to_message_id)
                 yield Answer(node, _failure(reply) if reply.has_error() else _bytes(reply))
-            if waiting:
-                time.sleep(POLL_SECONDS)
+            if time.monotonic() > end:  # asked at least once, however long the pushing took
+                return
+            time.sleep(POLL_SECONDS if waiting else 0)
 
 
 def _failure(reply: Message) -> Failure:

@@ -24,6 +24,8 @@ def write_secret(path: Path, data: bytes) -> None:
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET)
     with os.fdopen(opened, "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(opened)
 
 
 def check_secret(path: Path) -> Path:

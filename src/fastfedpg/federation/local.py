@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import socket
+import struct
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -41,8 +42,7 @@ class Listener:
             raise InputError(f"{path}: a socket's path may have at most {LONGEST} bytes; choose a shorter one")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with suppress(Closed):
-                dial(path).close()
+            if _alive(path):
                 raise InputError(f"{path}: another process answers there already")
             for old in (path, secret_of(path)):
                 old.unlink(missing_ok=True)
@@ -61,6 +61,8 @@ class Listener:
                     name.chmod(mode)
             self.socket.listen(8)
         except (OSError, LookupError) as error:
+            if hasattr(self, "socket"):
+                self.close()
             raise InputError(f"{path}: no socket can be opened there: {error}") from None
 
     def accept(self, seconds: float | None = None) -> Connection | None:
@@ -86,25 +88,43 @@ class Listener:
             name.unlink(missing_ok=True)
 
 
+def _alive(path: Path) -> bool:
+    """Whether somebody listens there, busy or not; a dead socket's file refuses, or is not there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as opened:
+        opened.setblocking(False)
+        try:
+            opened.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except BlockingIOError:  # its queue is full
+            pass
+        return True
+
+
 def dial(path: Path) -> Connection:
     """Call whoever listens there."""
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        opened.settimeout(HANDSHAKE_SECONDS)  # a listener that accepts nobody has a full queue at some time
         opened.connect(str(path))
+        opened.settimeout(None)
         return _shaken(opened, _secret(path), CALLER)
     except OSError as error:
         raise Closed(f"nobody answers at {path}: {getattr(error, 'strerror', None) or error}") from None
+    finally:
+        opened.close()  # nothing is left to close where the connection has taken it over
 
 
 def receive(connection: Connection, largest: int, seconds: float | None = None) -> bytes:
     """The next bytes, if they come in time and are not too many."""
     try:
-        if seconds is not None and not connection.poll(seconds):
+        if not connection.poll(seconds):
             raise TimeoutError
         return connection.recv_bytes(largest)
     except TimeoutError:
         raise
-    except (OSError, EOFError) as error:  # too many bytes close the connection
+    except (OSError, EOFError) as error:  # too many bytes, or none any more: nothing can follow
+        connection.close()
         raise Closed(str(error) or "the other end has gone") from None
 
 
@@ -122,6 +142,10 @@ def _secret(path: Path) -> bytes:
 
 def _shaken(opened: socket.socket, secret: bytes, role: bytes) -> Connection:
     """Each end proves that it knows the secret: the HMAC of its role and the other's random challenge."""
+    # Once a frame has begun neither end may stop in the middle of it.
+    pause = struct.pack("@ll", int(HANDSHAKE_SECONDS), int(HANDSHAKE_SECONDS % 1 * 1e6))
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        opened.setsockopt(socket.SOL_SOCKET, option, pause)
     connection, other = Connection(opened.detach()), CALLER if role == LISTENER else LISTENER
     proof = lambda role, challenge: hmac.digest(secret, role + challenge, "sha256")
     try:

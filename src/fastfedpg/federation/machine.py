@@ -57,7 +57,7 @@ def started(
                 if key is not None:
                     commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
                 words = node_words(i, f"{host}:{front}", doors[i], sockets / str(i), limit, ca, key)
-                processes.start(f"node-{i}", words, commands.environment(folder / f"flower-{i}"))
+                processes.start(f"node-{i}", words, commands.environment(folder / f"flower-{i}"), stage=1)
             for i in range(agents):
                 ready = lambda i=i: local.secret_of(sockets / str(i)).exists()
                 processes.wait(f"agent-{i}", ready, START_SECONDS, f"agent {i}")

@@ -1,5 +1,6 @@
 """What an agent keeps: its memory from before the round and after each of its exchanges, with the replies it gave."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,7 +84,8 @@ class Notebook:
             arrays[f"reply{k}"] = np.frombuffer(done.reply, np.uint8)
         with whole(self._path(page.run)) as part:
             part.touch(0o600)
-            part.write_bytes(wire.pack(about, arrays))
+            data = wire.pack(about, arrays)
+            part.write_bytes(hashlib.sha256(data).digest() + data)
         self.page = page
         files = sorted(self.folder.glob("*.safetensors"), key=lambda p: p.stat().st_mtime, reverse=True)
         for old in files[RUNS:]:
@@ -95,7 +97,10 @@ class Notebook:
 
     def _read(self, path: Path, run: str) -> Page:
         try:
-            about, arrays = wire.unpack(path.read_bytes())
+            data = path.read_bytes()
+            if hashlib.sha256(data[32:]).digest() != data[:32]:
+                raise ValueError("it is not what was written")
+            about, arrays = wire.unpack(data[32:])
             kept = [Kept(link, *restored(str(k), self.form, arrays)) for k, link in enumerate(about["links"])]
             after = tuple(Done(x.link, x, arrays[f"reply{k}"].tobytes()) for k, x in enumerate(kept[1:], 1))
             page = Page(about["run"], about["declared"], int(about["round"]), kept[0], after)

@@ -26,6 +26,7 @@ class Started:
     words: list[str]
     environment: dict[str, str]
     log: Path
+    stage: int = 0  # higher ones end first
     running: "subprocess.Popen[bytes]" = field(init=False)
     ends: int = 0
     next: float = 0.0
@@ -61,11 +62,13 @@ class Processes:
     def __exit__(self, *error: object) -> None:
         self.over.set()
         self.watcher.join()
-        end([s.running for s in self.started.values()])
+        # The last ones first: a node says goodbye to its SuperLink, and is let in again at once the next time.
+        for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
+            end([s.running for s in self.started.values() if s.stage == stage])
 
-    def start(self, name: str, words: list[str], environment: dict[str, str]) -> Started:
+    def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
         """Start a process under a name; what it prints goes to its own log."""
-        new = Started(name, words, environment, self.logs / f"{name}.log")
+        new = Started(name, words, environment, self.logs / f"{name}.log", stage)
         new.start()
         self.started[name] = new
         return new

@@ -82,7 +82,7 @@ class Roster:
                 self.log(f"{who}: no answer to the first question: {content}")
                 continue
             try:
-                self._welcome(node, new[node], wire.unpack(content))
+                self._welcome(node, new[node], wire.unpack(content), online)
             except Malformed as error:
                 self.refused[node] = now
                 self.log(f"refused: {who}: {error}")
@@ -94,7 +94,7 @@ class Roster:
         online = self.greet()
         return [i for i in agents if self.nodes.get(i) in online]
 
-    def _welcome(self, node: int, name: str, message: Message) -> None:
+    def _welcome(self, node: int, name: str, message: Message, online: Mapping[int, str]) -> None:
         about = message.about
         agent, theirs = about.get("agent"), about.get("declared")
         if not isinstance(agent, int) or not isinstance(theirs, dict):
@@ -108,7 +108,7 @@ class Roster:
             raise Malformed(f"agent {agent} of {self.N}: agents are numbered from 0 to {self.N - 1}")
         if name and name != node_name(agent):
             raise Malformed(f"it says that it is agent {agent}, but its key is registered as {name}")
-        if agent in self.nodes:
+        if self.nodes.get(agent) in online:
             raise Malformed(f"there is an agent {agent} already, at another node")
         self.nodes[agent], self.tells[agent] = node, bool(about.get("tells"))
         self.log(f"agent {agent} is here (node {node})")

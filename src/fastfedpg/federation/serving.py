@@ -20,9 +20,10 @@ def serve(agent: Agent, listener: local.Listener, stop: threading.Event) -> None
 
     def attend(caller: Connection) -> None:
         try:
+            question = local.receive(caller, agent.limit, QUESTION_SECONDS)
             with one_at_a_time:
-                question = local.receive(caller, agent.limit, QUESTION_SECONDS)
-                local.send(caller, agent.answer(question))
+                answer = agent.answer(question)
+            local.send(caller, answer)
         except (local.Closed, TimeoutError) as error:
             LOG.warning("a caller went away, or asked for too much: %s", error)
         finally:
