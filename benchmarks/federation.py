@@ -3,7 +3,7 @@
     make bench-federation        (about ten minutes)
 
 The two take turns, round by round, so that the machine's moods are shared; ratios are of medians, with bootstrap
-intervals over rounds. A phase of ours has everything: the questions, the agents' work, checks, checkpoint, records.
+intervals over rounds. A phase of ours has everything: the questions, the agents' work, the checks and the checkpoint.
 """
 
 import argparse
@@ -77,7 +77,8 @@ def measure(agents: int, rounds: int, states: int) -> dict:
                         if done > 1:  # the first round also finds the agents
                             ours.append(took / exchanges)
                         other.append(float(np.mean([phase() for _ in range(exchanges)])))
-                        print(f"  round {done}: {took / exchanges:5.2f} s, smallest {other[-1]:5.2f} s", flush=True)
+                        shown = f"{took / exchanges:5.2f} s" if done > 1 else "  not counted"
+                        print(f"  round {done}: {shown}, smallest {other[-1]:5.2f} s", flush=True)
                         began = time.monotonic()
 
                     here = replace(how, address=address)

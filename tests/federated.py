@@ -78,21 +78,20 @@ def main() -> int:
     from fastfedpg.config import from_mapping
 
     out, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
-    good, node, started = machine.agent_words, machine.node_words, machine.started
+    good, started = machine.agent_words, machine.started
 
-    def agent_words(out, agent, socket, how):
-        words = good(out, agent, socket, how)
+    def agent_words(config, agent, *arguments):
+        words = good(config, agent, *arguments)
         fault = asked.get("faults", {}).get(str(agent))
         return words if fault is None else [sys.executable, __file__, "agent", json.dumps(fault), *words[2:]]
 
-    def node_words(agent, *arguments):
+    def node(agent, words):
         space = asked.get("netns", {}).get(str(agent))
-        inside = [] if space is None else [commands.program("ip"), "netns", "exec", space]
-        return [*inside, *node(agent, *arguments)]
+        return words if space is None else [commands.program("ip"), "netns", "exec", space, *words]
 
-    machine.agent_words, machine.node_words = agent_words, node_words
-    if "host" in asked:
-        machine.started = lambda out, planned, how, say: started(out, planned, how, say, asked["host"])
+    machine.agent_words = agent_words
+    host = asked.get("host", machine.LOOPBACK)
+    machine.started = lambda out, planned, how, say: started(out, planned, how, say, host, node)
     if sys.argv[3:] == ["resume"]:
         return cli.main(["resume", str(out)])
     if asked.get("server"):

@@ -22,7 +22,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fastfedpg import with_oracle
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.federation import local, serving
+from fastfedpg.federation import local, roster, serving
 from fastfedpg.federation.agent import Agent, Site
 from fastfedpg.federation.flower import FlowerEngine, client_app
 from fastfedpg.federation.roster import Roster, node_name
@@ -125,6 +125,7 @@ def grid_of(agents):
     """A grid with a node for each of these agents, numbered from 100, each behind its own socket."""
     with ExitStack() as stack:
         stack.enter_context(identity())
+        stack.enter_context(patch.object(roster, "PAUSE_SECONDS", 0.01))
         folder = stack.enter_context(short_folder())
         nodes = {100 + k: Node(node_name(k), folder / str(k)) for k in range(len(agents))}
         for agent, node in zip(agents, nodes.values(), strict=True):
@@ -167,8 +168,8 @@ def agents_of(problem: Problem, algorithm: Algorithm, folder: Path, tabular=None
 def rounds_of(connect, problem, algorithm, terms=None, log=None, run=RUN, said=()) -> Rounds:
     """The server's rounds, over whatever engine `connect` brings."""
     terms, log = terms or Terms(evaluate="server"), [] if log is None else log
-    roster = Roster(connect, run, declared(problem, said), problem.N, terms.patience, log.append)
-    return Rounds(roster, problem, algorithm, terms, 0.0)
+    known = Roster(connect, run, declared(problem, said), problem.N, terms.patience, log.append)
+    return Rounds(known, problem, algorithm, terms, 0.0)
 
 
 def federated(connect, problem, algorithm, schedule, tick=unheard, start=None, **other):

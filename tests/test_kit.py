@@ -1,6 +1,8 @@
 """A kit: who may read what, certificates that machines accept, and units in the very words of `fastfedpg federate`."""
 
+import errno
 import json
+import os
 import re
 import shlex
 import ssl
@@ -20,11 +22,12 @@ from fastfedpg.cli.proxy import Proxy
 from fastfedpg.config import from_toml
 from fastfedpg.errors import InputError
 from fastfedpg.federation import commands, keys, kit, local, machine, site
+from fastfedpg.federation.layout import Plan, check_host
 from fastfedpg.federation.proxy import FLEET
-from fastfedpg.federation.settings import Address, Deployment, Terms
+from fastfedpg.federation.settings import Address
 
 ROOT = Path(__file__).parent.parent
-PLAN = kit.Plan(("fed.example.org", "192.0.2.7"), agents=3)
+PLAN = Plan(("fed.example.org", "192.0.2.7"), agents=3)
 SECRETS = {"ca.key", "server.key", "agent-0", "agent-1", "agent-2"}
 
 
@@ -119,7 +122,6 @@ def test_sites_do_not_believe_another_name_or_another_authority(made, tmp_path):
 def test_units_say_what_federate_would_run_up_to_paths(made):
     etc = Path("/etc/fastfedpg")
     loopback = Address("127.0.0.1:8000", etc / "server" / "ca.crt")
-    how = Deployment(Terms(), Address(), "private")
     socket = Path("/run/fastfedpg-agent/socket")
     wanted = {
         "server/fastfedpg-superlink": commands.superlink(
@@ -131,12 +133,10 @@ def test_units_say_what_federate_would_run_up_to_paths(made):
         wanted[f"site-{i}/fastfedpg-node"] = commands.supernode(
             "fed.example.org:8443", 9094, socket, PLAN.limit, etc / "node/ca.crt", etc / "node" / f"agent-{i}"
         )
-        words = machine.agent_words(Path("/x"), i, socket, how)
-        moved = {
-            "/x/config.toml": "/etc/fastfedpg/agent/agent.toml",
-            f"/x/federation/agents/{i}": "/var/lib/fastfedpg-agent",
-        }
-        wanted[f"site-{i}/fastfedpg-agent"] = [*(moved.get(w, w) for w in words), "--group", "fastfedpg-socket"]
+        words = machine.agent_words(
+            etc / "agent" / "agent.toml", i, socket, Path("/var/lib/fastfedpg-agent"), "private"
+        )
+        wanted[f"site-{i}/fastfedpg-agent"] = [*words, "--group", "fastfedpg-socket"]
     assert {str(p.relative_to(made)).removesuffix(".service") for p in units(made)} == set(wanted)
     for name, words in wanted.items():
         _, _, found = unit(made / f"{name}.service")
@@ -217,7 +217,7 @@ def test_the_node_shares_one_group_with_the_agent_and_nothing_else(made):
 
 
 def test_settings_of_the_machines_are_the_kits(tmp_path):
-    plan = kit.Plan(("2001:db8::7",), 1, 9443, "::", "fed", "/srv/venv", 2**20, "counter")
+    plan = Plan(("2001:db8::7",), 1, 9443, "::", "fed", "/srv/venv", 2**20, "counter")
     kit.make(tmp_path / "kit", plan)
     assert kit.read(tmp_path / "kit") == plan
     proxy = unit(tmp_path / "kit" / "server" / "fastfedpg-proxy.service")
@@ -310,6 +310,43 @@ def test_a_new_certificate_touches_nothing_else(tmp_path):
         shaken(out / "server", out / "site-0" / keys.CA, "fed.example.org")
 
 
+def test_a_servers_folder_that_was_moved_away_is_asked_for(tmp_path):
+    out = tmp_path / "kit"
+    kit.make(out, replace(PLAN, agents=1))
+    (out / "server").rename(tmp_path / "server")
+    before = files(out)
+    for add in (kit.add_certificate, kit.add_site, lambda out: kit.add_key(out, 0)):
+        with pytest.raises(InputError, match=r"server.* is not there; bring .* back"):
+            add(out)
+    assert files(out) == before
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        kit.add_site,
+        lambda out: kit.add_key(out, 0),
+        kit.add_certificate,
+        lambda out: kit.make(out, PLAN, overwrite=True),
+        lambda out: kit.make(out.with_name("new"), PLAN),
+    ],
+    ids=["site", "key", "certificate", "overwrite", "new"],
+)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_takes_no_more_is_told_in_words_and_leaves_the_kit_as_it_was(tmp_path, monkeypatch, add, number):
+    out = tmp_path / "kit"
+    kit.make(out, replace(PLAN, agents=1))
+    before = files(tmp_path)
+
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(keys, "write_secret", full)
+    with pytest.raises(InputError, match=f"^{tmp_path}/(kit|new): {os.strerror(number)}$"):
+        add(out)
+    assert files(tmp_path) == before
+
+
 # ---- what is refused
 
 
@@ -337,7 +374,7 @@ def test_hosts_that_are_no_names_or_addresses_are_refused(tmp_path, host):
 
 @pytest.mark.parametrize("host", ["fed", "fed.example.org", "10.0.0.1", "2001:db8::1", "4ever.org", "a-b.c"])
 def test_names_and_addresses_are_taken(host):
-    kit.check_host(host)
+    check_host(host)
 
 
 @pytest.mark.parametrize(

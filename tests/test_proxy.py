@@ -28,6 +28,7 @@ from cryptography.x509.oid import NameOID
 
 from fastfedpg.errors import InputError
 from fastfedpg.federation import proxy
+from fastfedpg.federation.door import HEAD_BYTES, Door, _ended_by_signals, prepare, serve
 
 LARGEST = 100_000
 BODY = random.Random(0).randbytes(LARGEST)
@@ -84,7 +85,7 @@ def superlink(tls=None, status=200, headers=(), reply=b"reply", length=None, bef
 def standing(url, certificate=None, key=None, ca=None):
     """The proxy as `serve` runs it, in a thread."""
     log = []
-    server, listener = proxy.prepare(("127.0.0.1", 0), url, certificate, key, ca, LARGEST, log.append)
+    server, listener = prepare(Door(("127.0.0.1", 0), url, LARGEST, certificate, key, ca), log.append)
     port = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
@@ -298,7 +299,7 @@ def wait_until(true):
 
 
 def test_who_is_too_slow_is_sent_away(monkeypatch):
-    monkeypatch.setattr(proxy, "HEAD_SECONDS", 0.15)
+    monkeypatch.setattr("fastfedpg.federation.door.HEAD_SECONDS", 0.15)
     monkeypatch.setattr(proxy, "BODY_SECONDS", 0.3)
     with superlink(before=lambda: time.sleep(0.5)) as link, standing(link.url) as door:
         assert talk(door.port, b"") == b""
@@ -312,13 +313,13 @@ def test_who_is_too_slow_is_sent_away(monkeypatch):
 
 def test_headers_without_end_are_not_kept():
     with superlink() as link, standing(link.url) as door:
-        reply = talk(door.port, b"POST %s HTTP/1.1\r\nX: %s" % (PATH.encode(), b"x" * (proxy.HEAD_BYTES + 1)))
+        reply = talk(door.port, b"POST %s HTTP/1.1\r\nX: %s" % (PATH.encode(), b"x" * (HEAD_BYTES + 1)))
     assert reply.startswith(b"HTTP/1.1 400 ")
     assert link.seen == []
 
 
 def test_more_connections_than_allowed_are_told_to_come_back(monkeypatch):
-    monkeypatch.setattr(proxy, "CONNECTIONS", 2)
+    monkeypatch.setattr("fastfedpg.federation.door.CONNECTIONS", 2)
     with superlink() as link, standing(link.url) as door:
         assert ask(door.port)[0] == 200
         with socket.create_connection(("127.0.0.1", door.port)), socket.create_connection(("127.0.0.1", door.port)):
@@ -434,9 +435,9 @@ def test_a_superlink_of_another_authority_is_told_nothing(papers):
     assert link.seen == []
 
 
-def test_the_application_takes_the_name_of_a_ca_file(papers):
+def test_the_application_trusts_the_authority_it_is_given(papers):
     async def status(ca):
-        application = proxy.app(link.url, str(ca), LARGEST)
+        application = proxy.app(link.url, ssl.create_default_context(cafile=ca), LARGEST)
         transport = httpx.ASGITransport(application)
         async with application.lifespan_context(application), httpx.AsyncClient(transport=transport) as client:
             return (await client.post(f"http://proxy{PATH}")).status_code
@@ -447,7 +448,7 @@ def test_the_application_takes_the_name_of_a_ca_file(papers):
 
 def refusal(listen=("127.0.0.1", 0), upstream="https://127.0.0.1:1", certificate=None, key=None, ca=None):
     with pytest.raises(InputError) as caught:
-        proxy.serve(listen, upstream, certificate, key, ca, LARGEST, print)
+        serve(Door(listen, upstream, LARGEST, certificate, key, ca), print)
     return str(caught.value)
 
 
@@ -500,8 +501,8 @@ def test_an_address_that_can_not_be_listened_on(monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it_cleanly(number):
     port = free_port()
-    call = f"serve(('127.0.0.1', {port}), 'http://127.0.0.1:1', None, None, None, 9, print)"
-    code = f"from fastfedpg.federation.proxy import serve; {call}; print('end')"
+    call = f"serve(Door(('127.0.0.1', {port}), 'http://127.0.0.1:1', 9), print)"
+    code = f"from fastfedpg.federation.door import Door, serve; {call}; print('end')"
     process = subprocess.Popen(
         [sys.executable, "-u", "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -519,13 +520,13 @@ def test_signals_end_it_cleanly(number):
 
 def test_a_signal_before_the_server_runs_is_not_lost():
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    server, listener = proxy.prepare(("127.0.0.1", 0), "http://127.0.0.1:1", None, None, None, LARGEST, print)
-    with listener, proxy._ended_by_signals(server):
+    server, listener = prepare(Door(("127.0.0.1", 0), "http://127.0.0.1:1", LARGEST), print)
+    with listener, _ended_by_signals(server):
         signal.raise_signal(signal.SIGTERM)
         assert server.should_exit
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 def test_the_proxy_needs_no_jax():
-    code = "import sys, fastfedpg.federation.proxy; assert 'jax' not in sys.modules"
+    code = "import sys, fastfedpg.federation.door; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONWARNINGS": "error"})

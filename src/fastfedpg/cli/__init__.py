@@ -43,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         return COMMANDS[arguments[0]](arguments[1:], console, errors)
     except InputError as error:
         return say(errors, str(error), 2)
+    except OSError as error:
+        return say(errors, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), 1)
     except KeyboardInterrupt:
         return say(errors, "interrupted before anything was done", 130)
 

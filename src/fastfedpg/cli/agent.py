@@ -6,12 +6,12 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 
 from fastfedpg.cli.words import need_flower, settings_for
 from fastfedpg.config import Config
+from fastfedpg.federation.settings import Keys
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Agent:
     """The folder for what the agent must remember."""
     config: Path | None = None
     """A TOML file with any of these settings; flags given beside it win."""
-    keys: Literal["counter", "private"] = "counter"
+    keys: Keys = "counter"
     """Random numbers from the run's seed, as in a simulation, or from a secret of this site's own."""
-    tell: bool = True
-    """Say what a policy is worth here (two numbers) when the server asks."""
+    tell: bool | None = None
+    """Say what a policy is worth here (two numbers) when the server asks; a site's own problem not unless given."""
     group: str | None = None
     """A Unix group that may use the socket too: the node's, if it runs as another user."""
 
@@ -42,13 +42,17 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
     # Imported here: whoever only simulates does not need Flower, nor wait for it.
     from fastfedpg.federation import local, serving, site
     from fastfedpg.federation.agent import Agent as Answering
-    from fastfedpg.study.files import held
+    from fastfedpg.study.files import clear_parts, held
+    from fastfedpg.study.plans import is_private
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("fastfedpg").setLevel(logging.INFO)
-    built = site.build(given.settings, given.agent, given.keys, given.tell)
-    answering = Answering(built, given.state)
+    tells = not is_private(given.settings.problem) if given.tell is None else given.tell
+    built = site.build(given.settings, given.agent, given.keys, tells)
+    given.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with held(given.state):
+        clear_parts(given.state)
+        answering = Answering(built, given.state)
         log, stop = logging.getLogger("fastfedpg.agent"), threading.Event()
         log.info("agent %d of %d: compiling %s", built.number, built.agents, given.settings.algorithm)
         answering.compile()

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fastfedpg.cli.words import need_flower
 from fastfedpg.errors import InputError
+from fastfedpg.federation.settings import Keys
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Kit:
     """The virtual environment with fastfedpg on all machines; /opt/fastfedpg unless given."""
     limit: int | None = None
     """The largest message, in bytes; 2^26 unless given, enough for 8 million parameters."""
-    keys: Literal["counter", "private"] | None = None
+    keys: Keys | None = None
     """Random numbers from the run's seed, as in a simulation; or from a secret of each site's own, unless given."""
     add: Literal["site", "key", "certificate"] | None = None
     """Add to a kit: one more site, a new key for a site's node, or a new certificate; nothing else is touched."""
@@ -49,6 +50,8 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
     given = tyro.cli(Kit, prog="fastfedpg kit", args=arguments, console_outputs=True)
     need_flower()
     from fastfedpg.federation import kit as making
+    from fastfedpg.federation.layout import AUTHORITY, KIT, SERVER, Plan
+    from fastfedpg.federation.scripts import INSTALL, REGISTER
 
     say = lambda words: console.print(words, soft_wrap=True, highlight=False, markup=False)
     settings = {name: getattr(given, name) for name in OURS if getattr(given, name) is not None}
@@ -57,23 +60,23 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
             raise InputError("--agent goes with --add key; the number of sites is --agents")
         if given.agents is None:
             raise InputError("give --agents, the number of sites")
-        making.make(given.out, making.Plan(given.server, **settings), given.overwrite)
-        say(f"{making.AUTHORITY}  to a safe: who has it can pass for the server at every site")
-        say(f"{making.SERVER}     to {given.server[0]}; there, as root: sh {making.INSTALL}")
+        making.make(given.out, Plan(given.server, **settings), given.overwrite)
+        say(f"{AUTHORITY}  to a safe: who has it can pass for the server at every site")
+        say(f"{SERVER}     to {given.server[0]}; there, as root: sh {INSTALL}")
         for i in range(given.agents):
-            say(f"{f'site-{i}':<10} to the site of agent {i}, and nowhere else; there, as root: sh {making.INSTALL}")
+            say(f"{f'site-{i}':<10} to the site of agent {i}, and nowhere else; there, as root: sh {INSTALL}")
     elif settings or given.overwrite or (given.add != "certificate" and given.server):
-        raise InputError(f"--add {given.add} takes its settings from {given.out / making.KIT}; give it without others")
+        raise InputError(f"--add {given.add} takes its settings from {given.out / KIT}; give it without others")
     elif (given.add == "key") != (given.agent is not None):
         raise InputError("--agent goes with --add key: give both, or neither")
     elif given.agent is not None:
         plan, folder = making.add_key(given.out, given.agent)
         public = f"agent-{given.agent}.pub"
-        say(f"{folder.name} to its site, again; {making.SERVER}/{public} to the server: sh {making.REGISTER} {public}")
+        say(f"{folder.name} to its site, again; {SERVER}/{public} to the server: sh {REGISTER} {public}")
     elif given.add == "site":
         plan, folder = making.add_site(given.out)
         public = f"agent-{plan.agents - 1}.pub"
-        say(f"{folder.name} to its site; {making.SERVER}/{public} to the server: sh {making.REGISTER} {public}")
+        say(f"{folder.name} to its site; {SERVER}/{public} to the server: sh {REGISTER} {public}")
         say(f"a run with it is a new one: agents = {plan.agents} at the server and at every site")
     else:
         plan, folder = making.add_certificate(given.out, given.server)

@@ -35,7 +35,7 @@ def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
     given = tyro.cli(Proxy, prog="fastfedpg proxy", args=arguments, console_outputs=True)
     need_flower()
-    from fastfedpg.federation import proxy as door
+    from fastfedpg.federation.door import Door, serve
     from fastfedpg.federation.keys import check_secret
 
     names = ("certificate", "key", "ca")
@@ -51,5 +51,6 @@ def proxy(arguments: list[str], console: Console, errors: Console) -> int:
         raise InputError(f"listen = {given.listen}; it must be HOST:PORT")
     upstream = f"{'http' if given.insecure else 'https'}://{given.superlink}"
     say = lambda words: print(words, file=sys.stderr, flush=True)
-    door.serve((host.strip("[]"), int(port)), upstream, given.certificate, given.key, given.ca, given.limit, say)
+    listen = (host.strip("[]"), int(port))
+    serve(Door(listen, upstream, given.limit, given.certificate, given.key, given.ca), say)
     return 0

@@ -36,7 +36,7 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
         return 0
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")
-    if (folder / output.FEDERATION).is_dir():
+    if output.is_deployed(folder):
         return server.resume(folder, console, errors)
     note = noting(errors)
     with reopen(folder, note) as (planned, found):

@@ -60,7 +60,8 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
 
     link.check(given.address)
     out = given.out or new_name(Path("runs") / f"server-{given.settings.algorithm}")
-    how = Deployment(given.terms, given.address, given.keys)
+    ca = None if given.address.ca is None else given.address.ca.absolute()  # resumed from another folder, too
+    how = Deployment(given.terms, replace(given.address, ca=ca), given.keys)
     return _begin(given.settings, out, given.overwrite, how, console, errors)
 
 

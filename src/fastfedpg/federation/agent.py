@@ -1,6 +1,7 @@
 """An agent: one site's environment and the algorithm's agent half; it answers its algorithm's questions, no others."""
 
-import hashlib
+import hmac
+import json
 import logging
 import secrets
 from collections.abc import Iterator
@@ -13,13 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Problem, key_for
+from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.keys import check_secret, write_secret
 from fastfedpg.federation.memory import Done, Kept, Notebook, Page
 from fastfedpg.federation.wire import Malformed, Message
 from fastfedpg.runtime.loop import answer as answer_exchange
+from fastfedpg.runtime.trees import arrays_of, restored
 
 LOG = logging.getLogger("fastfedpg.agent")
+SECRET_BYTES = 64
+SPARE = 8
+"""So many more attempts at a round than there are agents to lose are answered."""
 
 
 class Site(NamedTuple):
@@ -30,6 +36,7 @@ class Site(NamedTuple):
     problem: Problem  # with one task
     declared: dict[str, Any]
     tells: bool  # whether it says what a policy is worth to it
+    own: str = ""  # what the site has settled for itself, as a hash that never leaves it
 
     @property
     def agents(self) -> int:
@@ -75,7 +82,7 @@ class Agent:
         with jax.enable_x64(True):
             memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
             for name, talk in self.talks.items():
-                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), "", 0)
+                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key("", 0, name, ""))
             if self.site.tells:
                 self.site.problem.evaluate(zeros(self.theta)[None])
 
@@ -108,43 +115,55 @@ class Agent:
             return wire.pack({**about, "refused": differs})
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
         theta = message.arrays["theta"]
-        base = protocol.beginning(str(run), theta)
-        page = self.notebook.open(str(run), declared)
+        page = self.notebook.open(str(run), declared, self.site.own)
         if page is None:
-            page = self.notebook.begin(str(run), declared, Kept(base, *self._begin(jnp.asarray(theta), str(run))))
+            base = protocol.beginning(str(run), self.site.number, theta)
+            before = Kept(base, *self._begin(jnp.asarray(theta), str(run)))
+            page = self.notebook.begin(str(run), declared, self.site.own, before)
             LOG.info("run %s begins", run)
         return wire.pack({**about, "link": page.before.link, "round": page.round})
 
     def _exchange(self, message: Message) -> bytes:
         about = message.about
         t, name, base, previous = (about.get(k) for k in ("round", "exchange", "base", "previous"))
-        if not isinstance(name, str) or name not in self.talks or not isinstance(t, int) or not 0 <= t < 2**31:
+        if not isinstance(name, str) or name not in self.talks or type(t) is not int or not 0 <= t < 2**31:
             raise Malformed(f"exchange '{name}' of round {t}; this algorithm has {', '.join(self.talks)}")
         wire.check(message.arrays, self.talks[name].down_form)
         page = self._page(about)
-        before, after = page.before, list(page.after)
-        if after and base == after[-1].link and len(after) == len(self.order):
-            before, after = after[-1].kept, []  # the server says that the round counts
-        elif base != before.link:
+        before, after = self._standing(page, str(base), t)
+        k = self.order.index(name)
+        at = after.get(str(previous))
+        if previous != base if k == 0 else at is None or self.order.index(at.exchange) != k - 1:
+            raise Malformed(f"exchange '{name}' of round {t} does not follow what this agent has heard of the round")
+        made = protocol.link(str(previous), t, name, message.arrays)
+        if made in after:
+            LOG.info("round %d, %s: asked again, the stored reply", t + 1, name)
+            return after[made].reply
+        if len(after) >= len(self.order) * (self.site.agents + SPARE):
+            raise Malformed(f"round {t}: asked too many different questions in one round")
+        start = before if at is None or k == 0 else at.kept
+        down = restored("down", self.talks[name].down, message.arrays)
+        memory, own, up, info = self._answer(name, start.memory, start.own, down, self._key(page.run, t, name, made))
+        arrays = arrays_of("up", up)
+        # Before it is kept: a stored reply is never made again, and a repaired environment should have its chance.
+        wire.check(arrays, self.talks[name].up_form)
+        reply = protocol.reply(self.site.number, made, arrays)
+        done = Done(name, Kept(made, memory, own), reply)
+        self.notebook.write(page._replace(round=t, before=before, after={**after, made: done}))
+        LOG.info("round %d, %s: %d environment steps, drift %.4g", t + 1, name, int(info.steps), float(info.drift))
+        return reply
+
+    def _standing(self, page: Page, base: str, t: int) -> tuple[Kept, dict[str, Done]]:
+        """The memory that a round starts from, by the server's word, and what this agent has answered from there."""
+        last = page.after.get(base)
+        if last is not None and last.exchange == self.order[-1]:
+            return last.kept, {}  # the round before counts
+        if base != page.before.link or t < page.round:
             raise Malformed(
                 f"round {t} starts from a memory that is not here: this agent stands after round {page.round}, or an "
                 "old checkpoint or an old state folder is being used"
             )
-        k = self.order.index(name)
-        if k > len(after) or previous != (after[k - 1].link if k else base):
-            raise Malformed(f"exchange '{name}' of round {t} does not follow what this agent has heard of the round")
-        made = protocol.link(str(previous), t, name, message.arrays)
-        if k < len(after) and after[k].link == made:
-            LOG.info("round %d, %s: asked again, the stored reply", t + 1, name)
-            return after[k].reply
-        start = after[k - 1].kept if k else before
-        down = protocol.received(message.arrays, self.talks[name].down, "down")
-        memory, own, up, info = self._answer(name, start.memory, start.own, down, page.run, t)
-        reply = protocol.reply(self.site.number, made, protocol.sent(up, "up"))
-        done = Done(made, Kept(made, memory, own), reply)
-        self.notebook.write(page._replace(round=t, before=before, after=(*after[:k], done)))
-        LOG.info("round %d, %s: %d environment steps, drift %.4g", t + 1, name, int(info.steps), float(info.drift))
-        return reply
+        return page.before, page.after if t == page.round else {}
 
     def _evaluate(self, message: Message) -> bytes:
         if not self.site.tells:
@@ -158,7 +177,7 @@ class Agent:
 
     def _page(self, about: dict[str, Any]) -> Page:
         run = about.get("run")
-        page = self.notebook.open(str(run), self.site.declared) if protocol.is_run(run) else None
+        page = self.notebook.open(str(run), self.site.declared, self.site.own) if protocol.is_run(run) else None
         if page is None:
             raise Malformed(f"run {about.get('run')} is not known here: it was begun elsewhere, or its memory is lost")
         return page
@@ -168,16 +187,20 @@ class Agent:
         i = self.site.number
         memory = jax.tree.map(lambda x: x[i], self.site.algorithm.init(theta, self.site.agents)[2])
         with _environment():
-            return memory, self.site.problem.oracle(self.task).init(key_for(self._seed(run), 0, "own", i))
+            return memory, self.site.problem.oracle(self.task).init(self._key(run, 0, "own", ""))
 
-    def _seed(self, run: str) -> int:
-        """The run's own seed, or one that follows from this site's secret and the run's name."""
+    def _key(self, run: str, t: int, name: str, made: str) -> Any:
+        """The key of one exchange: the simulation's, or one that follows from this site's secret and the link.
+
+        The link contains the server's message. So with a secret another policy is played with other random numbers: who
+        asks at policies of its choice can't compare them on the same ones.
+        """
         if self.secret is None:
-            return int(self.site.declared["seed"])
-        return int.from_bytes(hashlib.sha256(self.secret + run.encode()).digest()[:7], "big")
+            return key_for(int(self.site.declared["seed"]), t, name, self.site.number)
+        said = hmac.digest(self.secret, json.dumps([run, self.site.number, t, name, made]).encode(), "sha256")
+        return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(said[:8], np.uint32)), impl="threefry2x32")
 
-    def _answer(self, name: str, memory: Any, own: Any, down: Any, run: str, t: int) -> tuple[Any, Any, Any, Any]:
-        key = key_for(self._seed(run), t, name, self.site.number)
+    def _answer(self, name: str, memory: Any, own: Any, down: Any, key: Any) -> tuple[Any, Any, Any, Any]:
         with _environment():
             return jax.block_until_ready(
                 answer_exchange(self.exchanges[name], self.site.problem.oracle, self.task, memory, own, down, key)
@@ -189,5 +212,8 @@ def _secret(folder: Path) -> bytes:
     path = folder / "secret"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_secret(path, secrets.token_hex(32).encode())
-    return check_secret(path).read_bytes()
+        write_secret(path, secrets.token_hex(SECRET_BYTES // 2).encode())
+    secret = check_secret(path).read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise InputError(f"{path}: not a whole secret; remove it, and begin new runs")
+    return secret

@@ -14,8 +14,10 @@ def words(command: list[str]) -> list[str]:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask the system for a signal at the parent's end."""
+    """Ask the system for a signal at the parent's end; where it has ended already, end."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() == 1:
+        os.kill(os.getpid(), number)
 
 
 def main() -> None:

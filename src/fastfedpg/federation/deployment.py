@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds, form
 from fastfedpg.federation.settings import Address, Deployment, Terms
 from fastfedpg.runtime import Result
-from fastfedpg.study import Plan, begin, budgets, execute, output, reopen
+from fastfedpg.study import Plan, begin, budgets, execute, output, plan, reopen
 from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.files import write_text
 from fastfedpg.study.journal import Note
@@ -30,11 +30,6 @@ ROUTINE = "took part"
 """What the log says of every round; a person watches the progress instead."""
 
 ABOUT, LOG = "federation.toml", "log.txt"
-
-
-def is_deployed(out: Path) -> bool:
-    """Whether a folder is a deployed run's."""
-    return (out / output.FEDERATION / ABOUT).is_file()
 
 
 def read(out: Path) -> Deployment:
@@ -56,14 +51,16 @@ def opened(config: Config, out: Path, overwrite: bool, how: Deployment) -> Itera
     """Check everything, then open the folder of a new deployed run."""
     how = replace(how, run=secrets.token_hex(16))
 
-    def also(planned: Plan) -> None:
-        _check(planned, how)
+    def also() -> None:
         (out / output.FEDERATION).mkdir(mode=0o700)
         write_text(out / output.FEDERATION / ABOUT, how.to_toml())
 
     if config.seeds != 1:
         raise InputError(f"seeds = {config.seeds}; a deployed run has one (--first-seed says which)")
-    with begin(replace(config, checkpoint_rounds=1), out, overwrite, also=also) as planned:
+    output.check_folder(out, overwrite)
+    planned = plan(replace(config, checkpoint_rounds=1))
+    _check(planned, how)  # before anything that was there is removed
+    with begin(planned.config, out, overwrite, planned, also):
         yield planned, how
 
 
@@ -71,7 +68,9 @@ def opened(config: Config, out: Path, overwrite: bool, how: Deployment) -> Itera
 def opened_again(out: Path, note: Note) -> Iterator[tuple[Plan, Deployment, Checkpoint | None]]:
     """Open the folder of a deployed run that was interrupted, killed or stopped."""
     with reopen(out, note, shapes=form) as (planned, found):
-        yield planned, read(out), found
+        how = read(out)
+        _check(planned, how)
+        yield planned, how, found
 
 
 def _check(planned: Plan, how: Deployment) -> None:
@@ -117,7 +116,7 @@ def carry_out(
     write("begins" if found is None else f"goes on after round {found.standing.round}")
     if how.keys == "private":
         note("random numbers are each site's own: equal to a simulation in distribution only (see fastfedpg verify)")
-    with _link(how, folder, message_limit(planned), log) if connect is None else _given(connect) as make:
+    with _link(how, folder, message_limit(planned), log) if connect is None else nullcontext(connect) as make:
         roster = Roster(make, how.run, declared, problem.N, terms.patience, log)
         rounds = Rounds(roster, problem, planned.algorithm, terms, _steps(planned))
         try:
@@ -136,11 +135,6 @@ def _steps(planned: Plan) -> float:
     if planned.known is None:
         return float("nan")
     return budgets.samples(planned) / planned.schedule.taking_part(planned.problem) if budgets.plays(planned) else 0.0
-
-
-@contextmanager
-def _given(connect: Callable[[float], Any]) -> Iterator[Callable[[float], Any]]:
-    yield connect
 
 
 @contextmanager

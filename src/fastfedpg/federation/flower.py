@@ -33,8 +33,9 @@ def _deliver(message: Message, context: Context) -> Message:
     try:
         with local.dial(Path(str(context.node_config["socket"]))) as connection:
             local.send(connection, _bytes(message))
-            answer = local.receive(connection, int(context.node_config["limit"]))
-    except local.Closed:  # where the socket is, is nobody's business
+            # After its time nobody wants the answer; the agent has stored it for the next question.
+            answer = local.receive(connection, int(context.node_config["limit"]), message.metadata.ttl)
+    except (local.Closed, TimeoutError):  # where the socket is, is nobody's business
         return Message(Error(SILENT, "the site's agent does not answer"), reply_to=message)
     return Message(_content(answer), reply_to=message)
 
@@ -70,6 +71,8 @@ class FlowerEngine:
                 yield Answer(node, Failure("the message could not be sent"))
         while waiting:
             for reply in self.grid.pull_messages([*waiting]):
+                if reply.metadata.reply_to_message_id not in waiting:
+                    continue
                 node = waiting.pop(reply.metadata.reply_to_message_id)
                 yield Answer(node, _failure(reply) if reply.has_error() else _bytes(reply))
             if time.monotonic() > end:  # asked at least once, however long the pushing took

@@ -42,12 +42,16 @@ class Listener:
             raise InputError(f"{path}: a socket's path may have at most {LONGEST} bytes; choose a shorter one")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if path.exists() and not path.is_socket():
+                raise InputError(f"{path}: a file that is no socket; choose another path")
             if _alive(path):
                 raise InputError(f"{path}: another process answers there already")
-            for old in (path, secret_of(path)):
-                old.unlink(missing_ok=True)
+            if path.exists():  # a dead socket; beside none, a file of the secret's name is somebody else's
+                for old in (path, secret_of(path)):
+                    old.unlink(missing_ok=True)
+            self.secret = secrets.token_hex(32).encode()
             opened = os.open(secret_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(opened, secrets.token_hex(32).encode())
+            os.write(opened, self.secret)
             os.close(opened)
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             mask = os.umask(0o177)
@@ -79,7 +83,7 @@ class Listener:
                 return None
             called.settimeout(None)
             with suppress(OSError):
-                return _shaken(called, _secret(self.path), LISTENER)
+                return _shaken(called, self.secret, LISTENER)
 
     def close(self) -> None:
         """Nobody can call any more."""

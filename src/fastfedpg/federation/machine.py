@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 from fastfedpg.errors import InputError
 from fastfedpg.federation import commands, keys, local
@@ -14,16 +15,26 @@ from fastfedpg.federation.deployment import message_limit
 from fastfedpg.federation.link import unreachable
 from fastfedpg.federation.processes import Processes
 from fastfedpg.federation.roster import node_name
-from fastfedpg.federation.settings import Address, Deployment
+from fastfedpg.federation.settings import Address, Deployment, Keys
 from fastfedpg.study import Plan, output
 
 LOOPBACK = "127.0.0.1"
-START_SECONDS = 120.0
+START_SECONDS, AGENT_SECONDS = 120.0, 30.0
+"""To start anything at all; and for each agent that compiles at the same time as the others."""
+
+
+Wrap: TypeAlias = Callable[[int, list[str]], list[str]]
+"""From an agent's number and its node's command to the command that is started."""
+
+
+def unchanged(agent: int, words: list[str]) -> list[str]:
+    """As it is."""
+    return words
 
 
 @contextmanager
 def started(
-    out: Path, planned: Plan, how: Deployment, say: Callable[[str], None], host: str = LOOPBACK
+    out: Path, planned: Plan, how: Deployment, say: Callable[[str], None], host: str = LOOPBACK, node: Wrap = unchanged
 ) -> Iterator[Address]:
     """Everything that a run needs beside its server; ended when the context is left, however that happens.
 
@@ -45,7 +56,7 @@ def started(
             words = commands.superlink((LOOPBACK, link), folder / "superlink.db", certificates)
             processes.start("superlink", words, commands.environment(home))
             for i in range(agents):
-                words = agent_words(out, i, sockets / str(i), how)
+                words = agent_words(out / "config.toml", i, sockets / str(i), folder / "agents" / str(i), how.keys)
                 processes.start(f"agent-{i}", words, commands.environment(home))
             processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
             say(f"starting {agents} agents and their nodes")
@@ -56,28 +67,20 @@ def started(
                 key = None if certificates is None else certificates / node_name(i)
                 if key is not None:
                     commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
-                words = node_words(i, f"{host}:{front}", doors[i], sockets / str(i), limit, ca, key)
-                processes.start(f"node-{i}", words, commands.environment(folder / f"flower-{i}"), stage=1)
+                words = commands.supernode(f"{host}:{front}", doors[i], sockets / str(i), limit, ca, key)
+                processes.start(f"node-{i}", node(i, words), commands.environment(folder / f"flower-{i}"), stage=1)
             for i in range(agents):
                 ready = lambda i=i: local.secret_of(sockets / str(i)).exists()
-                processes.wait(f"agent-{i}", ready, START_SECONDS, f"agent {i}")
+                processes.wait(f"agent-{i}", ready, START_SECONDS + AGENT_SECONDS * agents, f"agent {i}")
             yield address
     finally:
         shutil.rmtree(sockets, ignore_errors=True)
 
 
-def agent_words(out: Path, agent: int, socket: Path, how: Deployment) -> list[str]:
-    """The command of an agent that has a part of the run's own problem."""
-    words = [commands.program("fastfedpg"), "agent", "--config", str(out / "config.toml"), "--agent", str(agent)]
-    words += ["--socket", str(socket), "--state", str(out / output.FEDERATION / "agents" / str(agent))]
-    return [*words, "--keys", how.keys]
-
-
-def node_words(
-    agent: int, superlink: str, port: int, socket: Path, limit: int, ca: Path | None, key: Path | None
-) -> list[str]:
-    """The command of an agent's node."""
-    return commands.supernode(superlink, port, socket, limit, ca, key)
+def agent_words(config: Path, agent: int, socket: Path, state: Path, keys: Keys) -> list[str]:
+    """The command of an agent."""
+    words = [commands.program("fastfedpg"), "agent", "--config", str(config), "--agent", str(agent)]
+    return [*words, "--socket", str(socket), "--state", str(state), "--keys", keys]
 
 
 def make_keys(folder: Path, agents: int, host: str) -> None:

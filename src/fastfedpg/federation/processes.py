@@ -62,9 +62,6 @@ class Processes:
     def __exit__(self, *error: object) -> None:
         self.over.set()
         self.watcher.join()
-        # The last ones first: a node says goodbye to its SuperLink, and is let in again at once the next time.
-        for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
-            end([s.running for s in self.started.values() if s.stage == stage])
 
     def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
         """Start a process under a name; what it prints goes to its own log."""
@@ -84,18 +81,30 @@ class Processes:
             time.sleep(0.05)
 
     def _watch(self) -> None:
-        while not self.over.wait(WATCH_SECONDS):
-            for process in [*self.started.values()]:
-                code = process.running.poll()
-                if code is None:
-                    continue
-                if process.next == 0:
-                    process.ends += 1
-                    process.next = time.monotonic() + min(0.5 * 2 ** (process.ends - 1), LONGEST_PAUSE)
-                    self.say(f"{process.name} ended ({_how(code)}); it is started again")
-                if time.monotonic() >= process.next:
-                    process.next = 0
-                    process.start()
+        try:
+            while not self.over.wait(WATCH_SECONDS):
+                for process in [*self.started.values()]:
+                    self._look_after(process)
+        finally:
+            # By this thread, while it lives: what it started again would end with it, before its children were noted.
+            # The last stage first: a node says goodbye to its SuperLink, and is let in again at once the next time.
+            for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
+                end([s.running for s in self.started.values() if s.stage == stage])
+
+    def _look_after(self, process: Started) -> None:
+        code = process.running.poll()
+        if code is None:
+            return
+        if process.next == 0:
+            process.ends += 1
+            process.next = time.monotonic() + min(0.5 * 2 ** (process.ends - 1), LONGEST_PAUSE)
+            self.say(f"{process.name} ended ({_how(code)}); it is started again")
+        if time.monotonic() >= process.next:
+            process.next = 0
+            try:
+                process.start()
+            except OSError as error:
+                self.say(f"{process.name} can't be started: {error}")
 
 
 def end(running: "Iterable[subprocess.Popen[bytes]]") -> None:
@@ -146,7 +155,9 @@ def _born(pid: int) -> str | None:
 
 
 def _how(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+    if code >= 0:
+        return f"exit code {code}"
+    return f"killed by {signal.Signals(-code).name if -code in {*signal.Signals} else f'signal {-code}'}"
 
 
 def _tail(path: Path, lines: int = 12) -> str:

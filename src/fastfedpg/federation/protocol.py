@@ -7,10 +7,11 @@ is begun again with other agents goes on from where its messages first differ.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -23,7 +24,7 @@ from fastfedpg.federation import wire
 from fastfedpg.federation.settings import Keys
 from fastfedpg.federation.wire import Form
 from fastfedpg.runtime.record import counting_oracle, walk
-from fastfedpg.runtime.trees import arrays_of, named, restored
+from fastfedpg.runtime.trees import named
 
 FORMAT = 1
 EVALUATION: Form = {"J": ((), "float64"), "return": ((), "float64")}
@@ -95,16 +96,16 @@ def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
 
 def link(previous: str, round: int, exchange: str, arrays: Mapping[str, np.ndarray]) -> str:
     """The name of an agent's memory after an exchange: what it was before, and what the server sent."""
-    digest = hashlib.sha256(f"{previous}/{round}/{exchange}".encode())
+    digest = hashlib.sha256(json.dumps([previous, round, exchange]).encode())
     for name in sorted(arrays):
         x = arrays[name]
-        digest.update(f"/{name}/{x.dtype.str}/{x.shape}/".encode() + x.tobytes())
+        digest.update(json.dumps([name, x.dtype.str, x.shape]).encode() + x.tobytes())
     return digest.hexdigest()
 
 
-def beginning(run: str, theta: np.ndarray) -> str:
-    """The link that a run starts from."""
-    return link(run, -1, "begin", {"theta": theta})
+def beginning(run: str, agent: int, theta: np.ndarray) -> str:
+    """The link that a run starts from at one of its agents."""
+    return link(run, -1, f"agent {agent}", {"theta": theta})
 
 
 def is_run(name: Any) -> bool:
@@ -136,13 +137,3 @@ def reply(agent: int, made: str, up: Mapping[str, np.ndarray]) -> bytes:
 def refusal(agent: int, words: str, again: bool = False) -> bytes:
     """No answer, and why; `again` says that asking again may help."""
     return wire.pack({"agent": agent, "refused": words, "again": again})
-
-
-def sent(tree: Any, direction: Literal["down", "up"]) -> dict[str, np.ndarray]:
-    """A message's arrays by name."""
-    return arrays_of(direction, tree)
-
-
-def received(arrays: dict[str, np.ndarray], form: Any, direction: Literal["down", "up"]) -> Any:
-    """The message that the arrays are."""
-    return restored(direction, form, arrays)

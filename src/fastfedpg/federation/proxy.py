@@ -1,4 +1,4 @@
-"""The only door to a SuperLink: it passes what Flower's nodes ask of it, and nothing else.
+"""The proxy before a SuperLink: it passes what Flower's nodes ask of it, and nothing else.
 
     node  -- TLS -->  proxy  -- TLS, loopback -->  SuperLink
 
@@ -7,30 +7,18 @@ So it listens on loopback, and this proxy passes POST to `/v1/fleet/<name>`, wit
 """
 
 import asyncio
-import errno
 import re
-import signal
-import socket
 import ssl
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import asynccontextmanager, suppress
 
-import h11
 import httpx
-import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from fastfedpg.errors import InputError
 
 Log = Callable[[str], None]
 Header = tuple[bytes, bytes]
@@ -56,15 +44,9 @@ OURS = {b"host", b"content-length", b"expect"}
 CLAIMS = (b"forwarded", b"x-forwarded-", b"x-real-ip")
 """Headers that a SuperLink believes, because they come from loopback: a stranger could choose an address with them."""
 
-CONNECTIONS = 256
-HEAD_BYTES = 16 * 1024
-HEAD_SECONDS = 10.0
 BODY_SECONDS = 120.0
 LINGER_SECONDS = 10.0
 REPLY_SECONDS = 120.0
-SHUTDOWN_SECONDS = 5
-# A node's own client drops a connection after 5 s of silence; the proxy waits longer, so as not to close one under it.
-KEEP_ALIVE_SECONDS = 10
 BODIES_TOGETHER = 8
 """Bodies of the largest size that are held at the same time."""
 
@@ -83,64 +65,12 @@ class _Refused(Exception):
         self.reason = reason or text
 
 
-def serve(
-    listen: tuple[str, int],
-    upstream: str,
-    certificate: Path | None,
-    key: Path | None,
-    ca: Path | None,
-    largest: int,
-    log: Log,
-) -> None:
-    """Stand before the SuperLink at the URL `upstream` until SIGTERM or SIGINT; without certificate, in plain HTTP."""
-    server, listener = prepare(listen, upstream, certificate, key, ca, largest, log)
-    with listener, _ended_by_signals(server):
-        server.run([listener])
-
-
-def prepare(
-    listen: tuple[str, int],
-    upstream: str,
-    certificate: Path | None,
-    key: Path | None,
-    ca: Path | None,
-    largest: int,
-    log: Log,
-) -> tuple[uvicorn.Server, socket.socket]:
-    """A server that is ready to run, and the socket it will listen on: whatever the user got wrong is found here."""
-    _check_upstream(upstream, "http" if certificate is None else "https")
-    context = None if certificate is None else _server_context(certificate, key)
-    verify = certificate is not None if ca is None else _client_context(ca)
-    config = uvicorn.Config(
-        app(upstream, verify, largest, sparingly(log)),
-        loop="asyncio",
-        http=_Impatient,
-        ws="none",
-        lifespan="on",
-        workers=1,
-        # uvicorn would print a warning for everything odd that a stranger sends.
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        # The address in the log is the peer's, not what the peer claims; the reply's headers are the SuperLink's.
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        limit_concurrency=CONNECTIONS,
-        h11_max_incomplete_event_size=HEAD_BYTES,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        ssl_context_factory=(lambda config, default: context) if context else None,
-    )
-    return uvicorn.Server(config), _bound(*listen)
-
-
 def app(
-    upstream: str, verify: ssl.SSLContext | bool | str, largest: int, log: Log = lambda line: None
+    upstream: str, verify: ssl.SSLContext | bool, largest: int, log: Log = lambda line: None
 ) -> Router:  # Starlette's router alone: it runs the lifespan, and has no pages or redirects of its own
-    """The ASGI application before the SuperLink at the URL `upstream`; `verify` is a TLS context, CA file or bool."""
+    """The ASGI application before the SuperLink at the URL `upstream`; `verify` is a TLS context, or httpx's bool."""
     client = httpx.AsyncClient(
-        verify=ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify,
+        verify=verify,
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(60.0, connect=5.0, pool=10.0),
@@ -305,115 +235,3 @@ def _reason(error: Exception) -> str:
 def _plain(text: str) -> str:
     shown = text.encode("unicode_escape").decode("ascii")
     return shown if len(shown) <= LOG_CHARACTERS else f"{shown[:LOG_CHARACTERS]}…"
-
-
-class _Impatient(H11Protocol):
-    """uvicorn's HTTP, for connections that ask something: it would wait for ever for the end of a request's headers."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._look_again()
-
-    def _look_again(self) -> None:
-        self.loop.call_later(HEAD_SECONDS, self._look, self.scope)
-
-    def _look(self, before: Any) -> None:
-        """Close the connection if since the last look no request has begun, and none is being worked on."""
-        if self.transport.is_closing():
-            return
-        if self.scope is before and self.conn.their_state is h11.IDLE:
-            self.transport.close()
-        else:
-            self._look_again()
-
-
-@contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the server only: uvicorn raises them once more when it is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        server.should_exit = True
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _check_upstream(upstream: str, scheme: str) -> None:
-    try:
-        parts = urlsplit(upstream)
-        right = parts.scheme == scheme and bool(parts.hostname and parts.port) and parts.path in ("", "/")
-    except ValueError:
-        right = False
-    if not right:
-        raise InputError(
-            f"the SuperLink's address is '{upstream}', where {scheme}://host:port is right "
-            f"{'without' if scheme == 'http' else 'with'} a certificate"
-        )
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens, or an error that says what is wrong with the address."""
-    where = f"{host}:{port}"
-    if not 0 <= port <= 65535:
-        raise InputError(f"{where}: a port is a number from 0 to 65535")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.getaddrinfo(host, port, family)
-    except (OSError, UnicodeError):
-        raise InputError(f"{where}: the host is unknown; give an address of this machine, or 0.0.0.0 for all") from None
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        hints = {
-            errno.EADDRINUSE: "another program listens on this port; end it, or choose another port",
-            errno.EACCES: "ports below 1024 are for root alone; choose one from 1024 to 65535",
-            errno.EADDRNOTAVAIL: "this machine has no such address; give one that it has, or 0.0.0.0 for all",
-        }
-        raise InputError(f"{where}: {hints.get(error.errno or 0, f'can not listen here: {error}')}") from None
-
-
-def _server_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
-    """TLS towards the nodes."""
-    if key is None:
-        raise InputError(f"{certificate}: a certificate needs its private key; give both, or neither")
-    _check_pem(certificate, "BEGIN CERTIFICATE", "a certificate")
-    _check_pem(key, "PRIVATE KEY", "a private key")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key, password="")  # without one, OpenSSL asks on the terminal
-    except ssl.SSLError as error:
-        # The last is the word for a key of another kind than the certificate's.
-        if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
-            raise InputError(
-                f"{key}: not the key of the certificate {certificate}; give the one it was made with"
-            ) from None
-        raise InputError(
-            f"{certificate} and {key} can't be used: {error.reason or error}; "
-            "a certificate and its key without password are right, both in PEM"
-        ) from None
-    return context
-
-
-def _client_context(ca: Path) -> ssl.SSLContext:
-    """TLS towards the SuperLink: this CA is trusted, and no other."""
-    _check_pem(ca, "BEGIN CERTIFICATE", "a CA's certificate")
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except ssl.SSLError as error:
-        raise InputError(f"{ca}: not a certificate in PEM: {error.reason or error}") from None
-
-
-def _check_pem(path: Path, mark: str, what: str) -> None:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {what} in PEM is needed here, but: {error.strerror}") from None
-    if mark.encode() not in content:
-        raise InputError(f"{path}: not {what} in PEM, which has a line with '{mark}'")

@@ -8,7 +8,8 @@ import numpy as np
 
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.bridge import Engine, EngineLost, Failure
+from fastfedpg.federation.bridge import Engine, Failure
+from fastfedpg.federation.steady import Steady
 from fastfedpg.federation.wire import Malformed, Message
 
 PAUSE_SECONDS = 1.0
@@ -16,6 +17,10 @@ GREETING_SECONDS = 120.0
 GRACE_SECONDS = 60.0
 """Where not all agents are needed, those that are late at the start are waited for so long."""
 Check = Callable[[int, Message], None]
+
+
+class NotYet(Exception):
+    """Why a node can't take part at this time."""
 
 
 class Lack(NamedTuple):
@@ -42,13 +47,13 @@ class Roster:
         patience: float,
         log: Callable[[str], None],
     ) -> None:
-        self.connect, self.run, self.declared, self.N = connect, run, dict(declared), N
+        self.engine = Steady(connect, patience, log)
+        self.run, self.declared, self.N = run, dict(declared), N
         self.patience, self.log = patience, log
         self.nodes: dict[int, int] = {}  # agent -> node
         self.tells: dict[int, bool] = {}
-        self.refused: dict[int, float] = {}  # nodes that did not fit, and when
+        self.later: dict[int, tuple[float, float]] = {}  # nodes that are greeted again: when, and the pause before
         self.greeting = b""
-        self._engine: Engine | None = None
 
     def enlist(self, wanted: Iterable[int], fewest: int, theta: np.ndarray) -> None:
         """Wait until the agents are there, or enough of them; who does not fit is refused, and the run with it."""
@@ -72,22 +77,31 @@ class Roster:
             time.sleep(PAUSE_SECONDS)
 
     def greet(self, refuse: Callable[[str], None] = lambda words: None) -> dict[int, str]:
-        """Say hello to every node that is new; a node that was refused is asked again after a while."""
-        online, now = self._online(), time.monotonic()
-        known = {*self.nodes.values(), *(n for n, at in self.refused.items() if now - at < GREETING_SECONDS)}
+        """Say hello to every node that is new; one that does not answer, or does not fit, is greeted again later."""
+        online, now = self.engine.nodes(), time.monotonic()
+        known = {*self.nodes.values(), *(node for node, (at, _) in self.later.items() if now < at)}
         new = {node: name for node, name in online.items() if node not in known}
-        for node, content in self._carry(dict.fromkeys(new, self.greeting), GREETING_SECONDS).items():
-            who = new[node] or f"node {node}"
-            if isinstance(content, Failure):
-                self.log(f"{who}: no answer to the first question: {content}")
-                continue
+        heard = self.engine.ask(dict.fromkeys(new, self.greeting), GREETING_SECONDS)
+        for node, name in new.items():
+            content = heard.get(node, Failure(f"no answer within {GREETING_SECONDS:g} s"))
+            who = name or f"node {node}"
             try:
-                self._welcome(node, new[node], wire.unpack(content), online)
+                if isinstance(content, Failure):
+                    raise NotYet(content)
+                self._welcome(node, name, wire.unpack(content), online)
+            except NotYet as error:
+                self._later(node)
+                self.log(f"{who} can't take part yet: {error}")
             except Malformed as error:
-                self.refused[node] = now
+                self._later(node)
                 self.log(f"refused: {who}: {error}")
                 refuse(f"{who}: {error}")
         return online
+
+    def _later(self, node: int) -> None:
+        """After 1, 2, 4 … seconds: a node without an agent must not hold up every question."""
+        pause = min(2 * self.later.get(node, (0.0, 0.5))[1], GREETING_SECONDS)
+        self.later[node] = time.monotonic() + pause, pause
 
     def present(self, agents: Iterable[int]) -> list[int]:
         """Those of the agents whose nodes are connected."""
@@ -98,18 +112,22 @@ class Roster:
         about = message.about
         agent, theirs = about.get("agent"), about.get("declared")
         if not isinstance(agent, int) or not isinstance(theirs, dict):
-            raise Malformed(f"it answers {about.get('refused') or 'without saying who it is'}")
+            kind = NotYet if about.get("again") else Malformed
+            raise kind(f"it answers: {about.get('refused') or 'without saying who it is'}")
         differs = protocol.differences(theirs, self.declared)
         if differs:
             raise Malformed(f"agent {agent} does not fit this server: {differs}")
         if "refused" in about:
-            raise Malformed(f"agent {agent} refuses: {about['refused']}")
+            kind = NotYet if about.get("again") else Malformed
+            raise kind(f"agent {agent} refuses: {about['refused']}")
         if not 0 <= agent < self.N:
             raise Malformed(f"agent {agent} of {self.N}: agents are numbered from 0 to {self.N - 1}")
         if name and name != node_name(agent):
             raise Malformed(f"it says that it is agent {agent}, but its key is registered as {name}")
         if self.nodes.get(agent) in online:
-            raise Malformed(f"there is an agent {agent} already, at another node")
+            # Without keys a node that was started again has a new number, and the old one counts as there for a while.
+            kind = Malformed if name else NotYet
+            raise kind(f"there is an agent {agent} already, at another node")
         self.nodes[agent], self.tells[agent] = node, bool(about.get("tells"))
         self.log(f"agent {agent} is here (node {node})")
 
@@ -121,7 +139,7 @@ class Roster:
         here = self.present(questions)
         lacks = {i: Lack("it is not connected", True) for i in questions if i not in here}
         asked = {self.nodes[i]: i for i in here}
-        heard = self._carry({node: questions[i] for node, i in asked.items()}, seconds)
+        heard = self.engine.ask({node: questions[i] for node, i in asked.items()}, seconds)
         for node, i in asked.items():
             content = heard.get(node, Failure(f"no answer within {seconds:g} s"))
             try:
@@ -140,51 +158,17 @@ class Roster:
                 lacks[i] = Lack(str(error), False)
         return answers, lacks
 
-    def wait(self, agents: Iterable[int], seconds: float) -> None:
-        """A while, before agents are asked again: until a node of theirs is there, and a moment in any case."""
+    def wait(self, agents: Iterable[int], seconds: float, fewest: int = 1) -> None:
+        """A while, before agents are asked again: until so many of them are connected, and a moment in any case."""
         end, wanted = time.monotonic() + seconds, [*agents]
         while time.monotonic() < end:
             time.sleep(PAUSE_SECONDS)
-            if self.present(wanted):
+            if len(self.present(wanted)) >= fewest:
                 return
-
-    def _carry(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, bytes | Failure]:
-        """Over the engine, and over a new one if it is lost: what was answered already is not asked again."""
-        heard: dict[int, bytes | Failure] = {}
-        while True:
-            left = {node: q for node, q in questions.items() if node not in heard}
-            if not left:
-                return heard
-            try:
-                for answer in self.engine().ask(left, seconds):
-                    heard[answer.node] = answer.content
-                return heard
-            except EngineLost as error:
-                self._lost(error)
-
-    def _online(self) -> dict[int, str]:
-        while True:
-            try:
-                return self.engine().nodes()
-            except EngineLost as error:
-                self._lost(error)
-
-    def engine(self) -> Engine:
-        """The engine, connected anew if it was lost."""
-        if self._engine is None:
-            self._engine = self.connect(self.patience)
-        return self._engine
-
-    def _lost(self, error: EngineLost) -> None:
-        self.log(f"the engine was lost ({error}); connecting again")
-        self._engine = None
 
     def close(self) -> None:
         """Let the engine go."""
-        close = getattr(self._engine, "close", None)
-        if close is not None:
-            close()
-        self._engine = None
+        self.engine.close()
 
 
 def names(agents: Iterable[int]) -> str:

@@ -14,12 +14,13 @@ import numpy as np
 from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.roster import Roster, names
+from fastfedpg.federation.roster import Check, Lack, Roster, names
 from fastfedpg.federation.settings import Terms
 from fastfedpg.runtime import Record, Schedule, Standing, shapes
 from fastfedpg.runtime.loop import finite, serve, stack
 from fastfedpg.runtime.record import Diverged, participants_of
 from fastfedpg.runtime.standing import Tick, unheard
+from fastfedpg.runtime.trees import arrays_of, restored
 
 LINK_BYTES = 32
 
@@ -27,9 +28,10 @@ LINK_BYTES = 32
 class Lost(Exception):
     """Agents that did not answer, or not as they should, and why."""
 
-    def __init__(self, why: dict[int, str]) -> None:
-        self.why = why
-        super().__init__("; ".join(f"agent {i}: {words}" for i, words in sorted(why.items())))
+    def __init__(self, lacks: Mapping[int, Lack]) -> None:
+        self.agents = {*lacks}
+        self.final = any(not lack.again for lack in lacks.values())
+        super().__init__("; ".join(f"agent {i}: {lack.words}" for i, lack in sorted(lacks.items())))
 
 
 class Run(NamedTuple):
@@ -76,13 +78,14 @@ class Rounds:
             raise InputError(f"seeds = {schedule.seeds}; a deployed run has one")
         seed, m = schedule.first_seed, schedule.taking_part(problem)
         theta = schedule.starts(problem)[0]
-        first = protocol.beginning(self.roster.run, np.asarray(theta))
         if start is None:
             state, down, _ = algorithm.init(theta, problem.N)
-            done, recorded, run = 0, -1, Run(state, down, (first,) * problem.N)
+            links = (protocol.beginning(self.roster.run, i, np.asarray(theta)) for i in range(problem.N))
+            done, recorded, run = 0, -1, Run(state, down, tuple(links))
         else:
             done, recorded, run = start.round, start.recorded, _continued(start)
-        self.roster.enlist(range(problem.N), self.terms.fewest(problem.N), np.asarray(theta))
+        if recorded < schedule.rounds:
+            self.roster.enlist(range(problem.N), self.terms.fewest(problem.N), np.asarray(theta))
 
         def standing() -> Standing:
             one = lambda tree: jax.tree.map(lambda x: np.asarray(x)[None], tree)
@@ -102,45 +105,54 @@ class Rounds:
                 continue
             while done < stop:
                 who = [int(i) for i in participants_of(seed, done, problem.N, m)]
-                run, done = self.one_round(run, done, seed, who), done + 1
+                run, took = self.one_round(run, done, seed, who)
+                done += 1
                 tick(done, standing)
+                self.log(took)  # now that it is on disk: a round that is done again is not done twice
             noted, recorded = record(), done
             yield noted
 
-    def one_round(self, run: Run, t: int, seed: int, who: list[int]) -> Run:
-        """Begin a round as often as it takes, with the agents that are left; what is lost on the way never counts."""
-        wanted, attempt = who, 1
+    def one_round(self, run: Run, t: int, seed: int, wanted: list[int]) -> tuple[Run, str]:
+        """A round, and who took part in it; begun as often as it takes, with the agents that are left.
+
+        What is lost on the way never counts. Below the quorum the round waits, as long as the server has patience.
+        """
+        fewest, end, attempt = self.terms.fewest(len(wanted)), time.monotonic() + self.terms.patience, 1
         self.heard.clear()
-        if self.terms.on_missing == "reweight":  # nobody waits for a node that is known to be away
-            here = self.roster.present(who)
-            who = here if len(here) >= self.terms.fewest(len(wanted)) else who
+        # Nobody waits for a node that is known to be away, where its agent can be missed.
+        who = wanted if fewest == len(wanted) else self._here(wanted, fewest)
         while True:
             try:
                 new = self._attempt(run, t, seed, who)
                 break
             except Lost as lost:
-                who = [i for i in who if i not in lost.why]
-                self.log(f"round {t + 1}: begins again without {names(lost.why)}: {lost}")
+                left = [i for i in who if i not in lost.agents]
+                self.log(f"round {t + 1}: begins again without {names(lost.agents)}: {lost}")
                 attempt += 1
-                if len(who) < self.terms.fewest(len(wanted)):
-                    raise Stopped(
-                        f"round {t + 1}: {len(who)} of {len(wanted)} agents are left, and the quorum is "
-                        f"{self.terms.fewest(len(wanted))}; the last ones lost: {lost}"
-                    ) from None
+                if len(left) < fewest and (lost.final or time.monotonic() > end):
+                    few = f"{len(left)} of {len(wanted)} agents are left, and the quorum is {fewest}"
+                    raise Stopped(f"round {t + 1}: {few}: {lost}") from None
+                if len(left) < fewest:
+                    self.roster.wait(wanted, end - time.monotonic(), fewest)
+                    left = self._here(wanted, fewest)
+                who = left
         took = f"round {t + 1}: {names(who)} took part ({len(who)} of {self.problem.N})"
-        self.log(took + (f", at attempt {attempt}" if attempt > 1 else ""))
-        return new
+        return new, took + (f", at attempt {attempt}" if attempt > 1 else "")
+
+    def _here(self, wanted: list[int], fewest: int) -> list[int]:
+        here = self.roster.present(wanted)
+        return here if len(here) >= fewest else wanted
 
     def _attempt(self, run: Run, t: int, seed: int, who: list[int]) -> Run:
         state, down, links = run.state, run.down, list(run.links)
         share = len(who) / self.problem.N
         for e, talk in zip(self.algorithm.exchanges, self.talks, strict=True):
-            arrays = protocol.sent(down, "down")
+            arrays = arrays_of("down", down)
             make = lambda i, name=e.name, arrays=arrays: protocol.question(
                 self.roster.run, t, name, run.links[i], links[i], arrays
             )
             answers = self._ask(t, e.name, {i: make(i) for i in who}, talk.up_form, arrays, links)
-            ups = [protocol.received(answers[i].arrays, talk.up, "up") for i in who]
+            ups = [restored("up", talk.up, answers[i].arrays) for i in who]
             for i in who:
                 links[i] = str(answers[i].about["link"])
             state, down = serve(e, share, state, e.combine.merge(stack(ups)), key_for(seed, t, e.name))
@@ -171,27 +183,29 @@ class Rounds:
             self._waited(new, check, f"round {t + 1}, {name}")
         return {i: self.heard[i, made[i]] for i in questions}
 
-    def _waited(self, questions: dict[int, bytes], check: Any, what: str) -> dict[int, wire.Message]:
-        """Ask, and ask those again who did not answer, as long as the terms allow it."""
-        answers: dict[int, wire.Message] = {}
+    def _waited(self, questions: dict[int, bytes], check: Check, what: str) -> None:
+        """Ask, and ask those again who did not answer, as long as the terms allow it; `check` keeps what is good."""
+        answered: set[int] = set()
+        said: dict[int, str] = {}
         end = time.monotonic() + self.terms.patience
         while True:
-            left = {i: q for i, q in questions.items() if i not in answers}
-            heard, lost = self.roster.ask(left, self.terms.timeout, check)
-            answers |= heard
-            if not lost:
-                return answers
-            why = {i: failure.words for i, failure in lost.items()}
-            for i, words in why.items():
-                self.log(f"{what}: agent {i}: {words}")
+            left = {i: q for i, q in questions.items() if i not in answered}
+            heard, lacks = self.roster.ask(left, self.terms.timeout, check)
+            answered |= heard.keys()
+            if not lacks:
+                return
+            for i, lack in lacks.items():
+                if said.get(i) != lack.words:
+                    self.log(f"{what}: agent {i}: {lack.words}")
+                said[i] = lack.words
             if self.terms.on_missing == "reweight":
-                raise Lost(why)
-            final = {i: f.words for i, f in lost.items() if not f.again}
+                raise Lost(lacks)
+            final = {i: lack for i, lack in lacks.items() if not lack.again}
             if self.terms.on_missing == "abort" or final:
-                raise Stopped(f"{what}: {Lost(final or why)}")
+                raise Stopped(f"{what}: {Lost(final or lacks)}")
             if time.monotonic() > end:
-                raise Stopped(f"{what}: waited {self.terms.patience:g} s for {names(why)}: {Lost(why)}")
-            self.roster.wait(why, min(self.terms.patience, end - time.monotonic()))
+                raise Stopped(f"{what}: waited {self.terms.patience:g} s for {names(lacks)}: {Lost(lacks)}")
+            self.roster.wait(lacks, end - time.monotonic())
 
     def _evaluated(self, theta: np.ndarray, first: bool) -> Evaluation:
         """What the policy is worth, by whoever may say it; what nobody says is NaN."""
@@ -204,12 +218,15 @@ class Rounds:
             if silent and first:
                 self.log(f"{names(silent)} will not say what a policy is worth; J is not known")
             asked = {i: protocol.evaluation(self.roster.run, theta[0]) for i in range(N) if i not in silent}
-            check = lambda i, message: wire.check(message.arrays, protocol.EVALUATION)
+
+            def check(i: int, message: wire.Message) -> None:
+                wire.check(message.arrays, protocol.EVALUATION)
+                values[:, i] = message.arrays["J"], message.arrays["return"]
+
             try:
-                for i, message in self._waited(asked, check, "evaluation").items():
-                    values[:, i] = message.arrays["J"], message.arrays["return"]
-            except Lost:
-                pass  # of the others nothing is known, and with them of the mean
+                self._waited(asked, check, "evaluation")
+            except (Lost, Stopped) as error:  # a number for people is no reason to stop; what is not known is empty
+                self.log(f"J is not known: {error}")
         return Evaluation(values[0].mean()[None], unknown, unknown, values[1][None])
 
 

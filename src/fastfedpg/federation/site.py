@@ -1,11 +1,14 @@
 """What an agent is made from: a problem of this library with one agent's task, or a function of the site's own."""
 
+import hashlib
 import importlib
 import inspect
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from fastfedpg import problems
@@ -18,6 +21,9 @@ from fastfedpg.federation.settings import Keys
 from fastfedpg.problems import TabularProblem
 from fastfedpg.study.plans import algorithm_of, is_private, oracle_settings
 
+OWN = ("problem", "problem_args", "reward_range", "oracle", "B", "K", "baseline")
+"""Settings that are each site's own affair, and that must not change in the middle of a run."""
+
 
 def build(config: Config, number: int, keys: Keys = "counter", tells: bool = True) -> Site:
     """One agent's own part of what a configuration describes, checked."""
@@ -27,7 +33,8 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
         raise InputError(f"agent = {number}; the agents are numbered from 0 to {N - 1}")
     problem = problem._replace(ids=np.array([number], np.int32))
     declared = protocol.declaration(config, N, protocol.theta_of(problem), keys)
-    return Site(number, algorithm, problem, declared, tells)
+    own = json.dumps([number, *(getattr(config, name) for name in OWN)])
+    return Site(number, algorithm, problem, declared, tells, hashlib.sha256(own.encode()).hexdigest())
 
 
 def only(problem: TabularProblem, number: int) -> TabularProblem:
@@ -69,7 +76,8 @@ def _own(config: Config, number: int) -> tuple[Problem, int]:
     sys.path.insert(0, str(Path.cwd()))
     try:
         make = getattr(importlib.import_module(module), name)
-        made = make(number) if inspect.signature(make).parameters else make()
+        with jax.enable_x64(True):  # as everywhere in a deployed run: the problem's own theta0 decides its dtype
+            made = make(number) if inspect.signature(make).parameters else make()
     except Exception as error:
         raise InputError(f"problem '{config.problem}' can't be made: {type(error).__name__}: {error}") from error
     finally:

@@ -67,7 +67,9 @@ def identity(config: Config, problem: TabularProblem | None, theta0: np.ndarray 
 def write(out: Path, who: Identity, standing: Standing, result: Result | None, seconds: float) -> Path:
     """Put a run away; older checkpoints than the previous one are removed."""
     folder = out / FOLDER
-    folder.mkdir(exist_ok=True)
+    if not folder.exists():
+        folder.mkdir()
+        sync(out)
     for left in folder.glob(f"{PART}*"):
         shutil.rmtree(left)
     part, final = folder / f"{PART}{standing.round:09d}", folder / f"{standing.round:09d}"

@@ -147,6 +147,11 @@ def ended(out: Path) -> str:
     return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"
 
 
+def is_deployed(out: Path) -> bool:
+    """Whether a folder is a deployed run's."""
+    return (out / FEDERATION).is_dir()
+
+
 def kept(out: Path) -> str:
     """What a folder holds of a run, in words."""
     there = [name for name in FILES if (out / name).exists()]

@@ -168,11 +168,15 @@ def _read_theta0(config: Config, shape: tuple[int | None, ...], axes: str) -> np
     theta = given.astype(np.float64) if np.abs(given).max(initial=0) < LARGEST_LOGIT else np.full(given.shape, np.nan)
     if shape == (None,):
         shape = theta.shape[-1:]
+    if not theta.size or not shape:
+        raise InputError(f"{path}: theta has shape {theta.shape}; it must hold numbers: {axes}")
     if theta.shape not in (shape, (config.seeds, *shape)):
         raise InputError(
             f"{path}: theta has shape {theta.shape}; it must be {shape}: {axes}, "
             f"or {(config.seeds, *shape)} with one for each of {config.seeds} seeds"
         )
+    if theta.shape == (1, *shape):
+        theta = theta[0]
     if not np.isfinite(theta).all():
         raise InputError(f"{path}: theta must hold finite numbers, none larger than {LARGEST_LOGIT:g}")
     return theta

@@ -55,7 +55,7 @@ def begin(
     out: Path,
     overwrite: bool = False,
     like: Plan | None = None,
-    also: Callable[[Plan], None] = lambda planned: None,
+    also: Callable[[], None] = lambda: None,
 ) -> Iterator[Plan]:
     """Check the folder and the configuration, and only then open the folder; `also` writes what else belongs in it."""
     output.check_folder(out, overwrite)
@@ -63,7 +63,7 @@ def begin(
     clear = lambda: output.clear(out, overwrite)
 
     def describe() -> None:
-        also(planned)
+        also()
         output.describe(out, config, planned.known, planned.theta0)
 
     with output.opened(out, clear, describe):
@@ -79,6 +79,8 @@ def reopen(
         try:
             if not (out / "config.toml").is_file():
                 raise InputError(f"{out}: no run to go on with: there is no config.toml in it")
+            if output.is_deployed(out) and shapes is runtime.shapes:
+                raise InputError(f"{out}: a deployed run; the command line goes on with it: fastfedpg resume {out}")
             stack.enter_context(held(out))
             if output.ended(out) in ("finished", "diverged"):
                 raise InputError(f"{out}: the run has {output.ended(out)}; there is nothing to go on with")
