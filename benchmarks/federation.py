@@ -7,6 +7,7 @@ intervals over rounds. A phase of ours has everything: the questions, the agents
 """
 
 import argparse
+import os
 import socket
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import quadratic
 
 from fastfedpg.config import Config
 from fastfedpg.federation import commands, deployment, machine, protocol, wire
@@ -46,21 +48,19 @@ def smallest(home: Path, size: int) -> Iterator:
             yield phase
 
 
-def measure(agents: int, rounds: int, states: int) -> dict:
+def measure(agents: int, rounds: int, size: str) -> dict:
     """Seconds of phases, ours and the smallest app's, from alternating rounds."""
-    config = Config(
-        problem="garnet", problem_args={"S": states, "A": 4}, agents=agents, algorithm="fast_fedpg", eta=0.1, H=2,
-        oracle="gpomdp", B=2, K=5, rounds=rounds + 1, metrics_every=rounds + 1,
-    )  # fmt: skip
+    parameters = len(getattr(quadratic, size)(0).theta0)
+    config = Config(problem=f"quadratic:{size}", agents=agents, parameters=parameters, eta=0.1, H=2, rounds=rounds + 1)
     planned = plan(config)
     exchanges = len(planned.algorithm.exchanges)
-    theta = np.zeros(states * 4)
+    theta = protocol.theta_of(planned.problem)
     talk = protocol.talks(planned.algorithm, theta, agents)[0]
     question = protocol.question("0" * 32, 0, talk.name, "0" * 64, "0" * 64, {"down": theta})
     ours, other = [], []
     with tempfile.TemporaryDirectory(prefix="fastfedpg-bench-") as folder:
         out = Path(folder) / "run"
-        how = Deployment(Terms(), Address(), local=True)
+        how = Deployment(Terms(evaluate="none"), Address(), local=True)
         with deployment.opened(config, out, False, how) as (planned, how):
             say = lambda words: print(f"  {words}", flush=True)
             with machine.started(out, planned, how, say) as address:
@@ -85,7 +85,7 @@ def measure(agents: int, rounds: int, states: int) -> dict:
                     deployment.carry_out(planned, here, out, report, None, say)
     return {
         "agents": agents,
-        "parameters": states * 4,
+        "parameters": parameters,
         "arrays": wire.size(talk.down_form),
         "message": len(question),
         "ours": np.array(ours),
@@ -104,16 +104,17 @@ def ratio(ours: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
 
 def main() -> int:
     """Measure, and print a table."""
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the agents, whose problem is in this folder
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each, two phases a round")
     parser.add_argument("--agents", type=int, nargs="*", default=[2])
-    parser.add_argument("--states", type=int, nargs="*", default=[25, 25_000])
+    parser.add_argument("--sizes", nargs="*", default=["small", "large"], help="functions of quadratic.py")
     given = parser.parse_args()
     lines = []
     for agents in given.agents:
-        for states in given.states:
-            print(f"{agents} agents, {4 * states:,} parameters", flush=True)
-            m = measure(agents, given.rounds, states)
+        for size in given.sizes:
+            print(f"{agents} agents, {size}", flush=True)
+            m = measure(agents, given.rounds, size)
             middle, low, high = ratio(m["ours"], m["smallest"])
             lines.append(
                 f"{agents:6} {m['parameters']:11,} {m['arrays']:13,} {m['message'] - m['arrays']:8,} "

@@ -818,6 +818,7 @@ def test_files_are_on_disk_before_they_take_their_name(monkeypatch):
         ("sync", "out/.part-config.toml"),
         ("name", "out/config.toml"),
         ("sync", "out"),
+        ("sync", "out"),  # with the new folder for checkpoints in it
         ("sync", f"{part}/state.safetensors"),
         ("sync", f"{part}/checkpoint.toml"),
         ("sync", part),
