@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import quadratic
 
@@ -55,7 +56,8 @@ def measure(agents: int, rounds: int, size: str) -> dict:
     planned = plan(config)
     exchanges = len(planned.algorithm.exchanges)
     theta = protocol.theta_of(planned.problem)
-    talk = protocol.talks(planned.algorithm, theta, agents)[0]
+    with jax.enable_x64(True):
+        talk = protocol.talks(planned.algorithm, theta, agents)[0]
     question = protocol.question("0" * 32, 0, talk.name, "0" * 64, "0" * 64, {"down": theta})
     ours, other = [], []
     with tempfile.TemporaryDirectory(prefix="fastfedpg-bench-") as folder:

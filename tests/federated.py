@@ -81,7 +81,7 @@ def main() -> int:
     good, started = machine.agent_words, machine.started
 
     def agent_words(config, agent, *arguments):
-        words = good(config, agent, *arguments)
+        words = [*good(config, agent, *arguments), *(["--tell"] if asked.get("server") else [])]
         fault = asked.get("faults", {}).get(str(agent))
         return words if fault is None else [sys.executable, __file__, "agent", json.dumps(fault), *words[2:]]
 

@@ -29,8 +29,8 @@ class Agent:
     """A TOML file with any of these settings; flags given beside it win."""
     keys: Keys = "counter"
     """Random numbers from the run's seed, as in a simulation, or from a secret of this site's own."""
-    tell: bool | None = None
-    """Say what a policy is worth here (two numbers) when the server asks; a site's own problem not unless given."""
+    tell: bool = False
+    """Say what a policy is worth here (two numbers) when the server asks."""
     group: str | None = None
     """A Unix group that may use the socket too: the node's, if it runs as another user."""
 
@@ -43,12 +43,10 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
     from fastfedpg.federation import local, serving, site
     from fastfedpg.federation.agent import Agent as Answering
     from fastfedpg.study.files import clear_parts, held
-    from fastfedpg.study.plans import is_private
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("fastfedpg").setLevel(logging.INFO)
-    tells = not is_private(given.settings.problem) if given.tell is None else given.tell
-    built = site.build(given.settings, given.agent, given.keys, tells)
+    built = site.build(given.settings, given.agent, given.keys, given.tell)
     given.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with held(given.state):
         clear_parts(given.state)

@@ -11,7 +11,7 @@ from fastfedpg.cli.words import need_flower, new_name, noting, settings_for, whe
 from fastfedpg.config import Config
 from fastfedpg.federation.settings import Address, Deployment, Keys, Terms
 from fastfedpg.runtime import Result
-from fastfedpg.study import Plan, output
+from fastfedpg.study import Plan, output, plan
 from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.journal import Note
 from fastfedpg.study.progress import Report
@@ -58,6 +58,7 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
     need_flower()
     from fastfedpg.federation import link
 
+    plan(given.settings)  # what can be wrong here is said before anybody is called
     link.check(given.address)
     out = given.out or new_name(Path("runs") / f"server-{given.settings.algorithm}")
     ca = None if given.address.ca is None else given.address.ca.absolute()  # resumed from another folder, too

@@ -167,7 +167,7 @@ class Agent:
 
     def _evaluate(self, message: Message) -> bytes:
         if not self.site.tells:
-            raise Malformed("this agent does not say what a policy is worth to it (it was started with --no-tell)")
+            raise Malformed("this agent does not say what a policy is worth to it (it was started without --tell)")
         self._page(message.about)
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
         with _environment():

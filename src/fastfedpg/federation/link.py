@@ -19,9 +19,14 @@ PAUSE_SECONDS = 2.0
 def check(address: Address) -> None:
     """Refuse an address at which no SuperLink answers, or not the right one."""
     address.check()
+    if address.ca is not None:
+        try:
+            ssl.create_default_context(cafile=str(address.ca))
+        except OSError as error:
+            raise InputError(f"--ca {address.ca}: not a certificate that can be read ({error})") from None
     why = unreachable(address)
     if why:
-        raise InputError(f"no SuperLink at {address.superlink}: {why}")
+        raise InputError(f"no SuperLink at {address.superlink}: {why}; is it running? --superlink says where it is")
 
 
 def unreachable(address: Address) -> str:

@@ -73,6 +73,8 @@ def _own(config: Config, number: int) -> tuple[Problem, int]:
         raise InputError(
             f"problem '{config.problem}' is a function of this site: give --agents, the number of all agents"
         )
+    if not 0 <= number < config.agents:
+        raise InputError(f"agent = {number}; with --agents {config.agents} they are numbered 0 to {config.agents - 1}")
     sys.path.insert(0, str(Path.cwd()))
     try:
         make = getattr(importlib.import_module(module), name)

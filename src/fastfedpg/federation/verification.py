@@ -63,7 +63,7 @@ def equality(deployed: Result, simulated: Result, start: np.ndarray, sampled: bo
     apart = float(np.max(np.abs(deployed.theta - simulated.theta) / np.maximum(min(1, moved), np.abs(simulated.theta))))
     one, other = deployed.metrics["J"][0], simulated.metrics["J"][0]
     J = np.abs(one - other) / np.maximum(1.0, np.abs(other))
-    words = f"theta, which moved by up to {moved:.2g}, differs by at most {apart:.2g} of its size from the simulation's"
+    words = f"theta, which moved by up to {moved:.2g}, differs from the simulation's by at most {apart:.2g} of its size"
     if np.isfinite(J).any():
         words += f", J by {np.nanmax(J):.2g} in {len(J)} records"
     if apart <= limit:

@@ -133,9 +133,10 @@ def _built(config: Config) -> tuple[TabularProblem | None, Problem, np.ndarray |
 def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
     """What a server knows of a problem that only its agents know: how many they are, and theta's length."""
     if config.agents is None or (config.parameters is None and config.theta0 is None):
+        agents = "" if config.agents is not None else "--agents, how many there are, and "
         raise InputError(
-            f"problem '{config.problem}' says nothing of itself: give --agents, and --parameters (theta's length) "
-            "or --theta0"
+            f"problem '{config.problem}' says nothing of itself: give {agents}--parameters, theta's length (states x "
+            "actions for a table), or --theta0"
         )
     theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")
     start = np.zeros(config.parameters or 0) if theta0 is None else theta0
