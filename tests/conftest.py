@@ -2,11 +2,13 @@
 
 import os
 import signal
+from pathlib import Path
 
 # Tests compile many small programs once each: most of their time is LLVM's, and level 1 halves it.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 # A shell starts background jobs with these ignored; the tests of Ctrl-C and their child processes would inherit that.
@@ -14,6 +16,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 jax.config.update("jax_enable_x64", True)
+
+MAPPINGS = 20_000
+"""Of the 65,530 that the system gives a process: compiled programs take hundreds, and without any XLA crashes."""
+
+
+@pytest.fixture(autouse=True)
+def room_for_compiled_programs():
+    """Forget compiled programs before there are too many of them."""
+    yield
+    if Path("/proc/self/maps").read_bytes().count(b"\n") > MAPPINGS:
+        jax.clear_caches()
+
 
 with install_import_hook("fastfedpg", "typecheck.check"):
     import fastfedpg

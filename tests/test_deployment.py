@@ -17,6 +17,7 @@ import jax
 import numpy as np
 import pytest
 
+from commands import command
 from fastfedpg import Config, InputError, simulate
 from fastfedpg.errors import Stopped
 from fastfedpg.runtime import Schedule
@@ -318,6 +319,34 @@ def test_the_bridge_carries_a_thousand_nodes():
     remote.close()
     thread.join(5)
     assert not thread.is_alive()
+
+
+def test_an_answer_that_is_too_large_is_one_nodes_failure():
+    """It must not break the line to all the others: 11 bytes where 10 are allowed, beside 10."""
+
+    class Two:
+        def ask(self, questions, seconds):
+            yield Answer(1, b"x" * 11)
+            yield Answer(2, b"y" * 10)
+
+    mine, theirs = pair()
+    thread = threading.Thread(target=bridge.carry, args=(Two(), theirs, 10))
+    thread.start()
+    remote = Remote(mine, 10)
+    found = [*remote.ask({1: b"a", 2: b"b"}, 1.0)]
+    assert found == [Answer(1, Failure("its answer has 11 bytes; the limit is 10")), Answer(2, b"y" * 10)]
+    assert isinstance(found[0].content, Failure)
+    remote.close()
+    thread.join(5)
+
+
+def test_wrong_terms_leave_an_earlier_run_alone(tmp_path):
+    """They are found before anything is removed."""
+    assert command("run", "--problem", "compromise", "--rounds", 1, "--out", tmp_path / "a") == 0
+    before = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()}
+    words = ("federate", "--problem", "compromise", "--out", tmp_path / "a", "--overwrite", "--quorum", 9)
+    assert command(*words) == 2
+    assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == before
 
 
 def test_an_engine_that_goes_away_is_lost(monkeypatch):

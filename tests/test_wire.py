@@ -243,6 +243,32 @@ def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(place, monkeypatch):
         local.dial(place / "s")
 
 
+def test_what_a_killed_process_left_of_a_socket_does_no_harm(place):
+    """A secret without its socket, whole or empty, is replaced; a file of another kind is somebody's own."""
+    for left in (b"", b"0" * 64):
+        local.secret_of(place / "s").write_bytes(left)
+        with listening(place / "s") as listener, accepting(listener):
+            assert listener.reachable()
+            local.dial(place / "s").close()
+            (place / "s").unlink()
+            assert not listener.reachable()
+    local.secret_of(place / "s").write_bytes(b"a private key")
+    with pytest.raises(InputError, match="no socket's secret"):
+        local.Listener(place / "s")
+    (place / "file").write_text("mine")
+    with pytest.raises(InputError, match="no socket"):
+        local.Listener(place / "file")
+    assert (place / "file").read_text() == "mine"
+
+
+def test_somebody_elses_words_are_made_fit_for_a_log():
+    """No line of one's own making, no escape codes, no half of a character, and not too many."""
+    said = wire.plain("x\n2026 round 1: agents 0 took part\x1b[2J\ud800")
+    assert said == r"x\n2026 round 1: agents 0 took part\x1b[2J\ud800"
+    said.encode()
+    assert wire.plain("y" * 600) == "y" * 500 + "…"
+
+
 def test_a_path_that_is_too_long_for_a_socket(place):
     """100 bytes, of which the system takes 107."""
     fits = place / ("x" * (100 - len(str(place)) - 1))

@@ -93,7 +93,9 @@ class Agent:
             message = wire.unpack(data)
             ask = self.asks.get(str(message.about.get("ask")))
             if ask is None:
-                raise Malformed(f"asked '{message.about.get('ask')}'; an agent answers {', '.join(self.asks)}")
+                raise Malformed(
+                    f"asked '{wire.plain(message.about.get('ask'))}'; an agent answers {', '.join(self.asks)}"
+                )
             with jax.enable_x64(True):
                 return ask(message)
         except Malformed as error:

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 from fastfedpg.federation import local
 
+LONGEST = 1000
+"""Characters of a failure's words."""
+
 SLACK_SECONDS = 60.0
 """How much later than promised an engine may answer before it counts as lost."""
 
@@ -52,8 +55,10 @@ def carry(engine: Engine, connection: Connection, limit: int) -> None:
                 continue
             questions = {node: local.receive(connection, limit) for node in asked["nodes"]}
             for node, content in engine.ask(questions, asked["seconds"]):
+                if not isinstance(content, Failure) and len(content) > limit:
+                    content = Failure(f"its answer has {len(content):,} bytes; the limit is {limit:,}")
                 if isinstance(content, Failure):
-                    _say(connection, node=node, failure=content)
+                    _say(connection, node=node, failure=content[:LONGEST])
                 else:
                     _say(connection, node=node)
                     local.send(connection, content)

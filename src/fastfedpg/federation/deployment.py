@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import jax
 
-from fastfedpg.config import Config, read_toml
+from fastfedpg.config import Config, fit, read_toml
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol
 from fastfedpg.federation.link import Link
@@ -38,12 +38,24 @@ def read(out: Path) -> Deployment:
     table = read_toml(path)
     try:
         address = dict(table["address"])
-        if "ca" in address:
-            address["ca"] = Path(address["ca"])
-        rest = {k: table[k] for k in ("keys", "run", "local")}
-        return Deployment(Terms(**table["terms"]), Address(**address), **rest)
-    except (KeyError, TypeError) as error:
+        ca = address.pop("ca", None)
+        how = Deployment(
+            Terms(**_fitted(path, Terms, table["terms"])),
+            Address(ca=None if ca is None else Path(ca), **_fitted(path, Address, address)),
+            **_fitted(path, Deployment, {k: table[k] for k in ("keys", "run", "local")}),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path}: not as it was written ({error})") from None
+    if not protocol.is_run(how.run):
+        raise InputError(f"{path}: not as it was written (run = {how.run!r})")
+    return how
+
+
+def _fitted(path: Path, kind: type, table: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {name: fit(f"{path}: {name}", hints[name], value) for name, value in table.items()}
 
 
 @contextmanager
@@ -105,7 +117,7 @@ def carry_out(
     declared = protocol.declaration(config, problem.N, protocol.theta_of(problem), how.keys)
 
     def write(words: str) -> None:
-        with (folder / LOG).open("a", encoding="utf-8") as file:
+        with (folder / LOG).open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}\n")
 
     def log(words: str) -> None:

@@ -21,6 +21,9 @@ LONGEST = 100
 """Bytes in the path of a Unix socket; the system's limit is 107."""
 
 HANDSHAKE_SECONDS = 10.0
+SECRET_BYTES = 64
+LONGEST_WAIT = 1e6
+"""Seconds; the system's own limit is about twice that."""
 LISTENER, CALLER = b"listener", b"caller"
 
 
@@ -42,14 +45,16 @@ class Listener:
             raise InputError(f"{path}: a socket's path may have at most {LONGEST} bytes; choose a shorter one")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if path.exists() and not path.is_socket():
+            key = secret_of(path)
+            if path.is_symlink() or (path.exists() and not path.is_socket()):
                 raise InputError(f"{path}: a file that is no socket; choose another path")
+            if key.is_symlink() or (key.exists() and key.stat().st_size not in (0, SECRET_BYTES)):
+                raise InputError(f"{key}: a file that is no socket's secret; choose another path")
             if _alive(path):
                 raise InputError(f"{path}: another process answers there already")
-            if path.exists():  # a dead socket; beside none, a file of the secret's name is somebody else's
-                for old in (path, secret_of(path)):
-                    old.unlink(missing_ok=True)
-            self.secret = secrets.token_hex(32).encode()
+            for old in (path, key):
+                old.unlink(missing_ok=True)
+            self.secret = secrets.token_hex(SECRET_BYTES // 2).encode()
             opened = os.open(secret_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             os.write(opened, self.secret)
             os.close(opened)
@@ -84,6 +89,10 @@ class Listener:
             called.settimeout(None)
             with suppress(OSError):
                 return _shaken(called, self.secret, LISTENER)
+
+    def reachable(self) -> bool:
+        """Whether the socket is still in its place: somebody may have tidied up."""
+        return self.path.exists() and secret_of(self.path).exists()
 
     def close(self) -> None:
         """Nobody can call any more."""
@@ -122,7 +131,7 @@ def dial(path: Path) -> Connection:
 def receive(connection: Connection, largest: int, seconds: float | None = None) -> bytes:
     """The next bytes, if they come in time and are not too many."""
     try:
-        if not connection.poll(seconds):
+        if not connection.poll(None if seconds is None else min(seconds, LONGEST_WAIT)):
             raise TimeoutError
         return connection.recv_bytes(largest)
     except TimeoutError:

@@ -70,7 +70,7 @@ def started(
                 words = commands.supernode(f"{host}:{front}", doors[i], sockets / str(i), limit, ca, key)
                 processes.start(f"node-{i}", node(i, words), commands.environment(folder / f"flower-{i}"), stage=1)
             for i in range(agents):
-                ready = lambda i=i: local.secret_of(sockets / str(i)).exists()
+                ready = lambda i=i: (sockets / str(i)).is_socket() and local.secret_of(sockets / str(i)).exists()
                 processes.wait(f"agent-{i}", ready, START_SECONDS + AGENT_SECONDS * agents, f"agent {i}")
             yield address
     finally:

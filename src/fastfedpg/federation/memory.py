@@ -124,5 +124,13 @@ class Notebook:
             if page.run != run:
                 raise ValueError(f"it is of run {page.run}")
             return page
-        except (OSError, KeyError, TypeError, ValueError, SafetensorError, json.JSONDecodeError) as error:
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            SafetensorError,
+            json.JSONDecodeError,
+        ) as error:
             raise Malformed(f"the memory of run {run} can't be read: {getattr(error, 'strerror', error)}") from None

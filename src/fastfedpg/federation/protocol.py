@@ -91,7 +91,9 @@ def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
     names = [*mine, *(name for name in theirs if name not in mine)]
     said = lambda table, name: "not set" if table.get(name) is None else table[name]
     pairs = [(name, said(theirs, name), said(mine, name)) for name in names if theirs.get(name) != mine.get(name)]
-    return ", ".join(f"{name} is {a} there and {b} here" for name, a, b in pairs)
+    return ", ".join(
+        f"{wire.plain(name)} is {wire.plain(a)} there and {wire.plain(b)} here" for name, a, b in pairs[:20]
+    )
 
 
 def link(previous: str, round: int, exchange: str, arrays: Mapping[str, np.ndarray]) -> str:

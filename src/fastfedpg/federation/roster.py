@@ -91,7 +91,7 @@ class Roster:
                 self._welcome(node, name, wire.unpack(content), online)
             except NotYet as error:
                 self._later(node)
-                self.log(f"{who} can't take part yet: {error}")
+                self.log(f"{who} can't take part yet: {wire.plain(error)}")
             except Malformed as error:
                 self._later(node)
                 self.log(f"refused: {who}: {error}")
@@ -111,15 +111,15 @@ class Roster:
     def _welcome(self, node: int, name: str, message: Message, online: Mapping[int, str]) -> None:
         about = message.about
         agent, theirs = about.get("agent"), about.get("declared")
-        if not isinstance(agent, int) or not isinstance(theirs, dict):
+        if type(agent) is not int or not isinstance(theirs, dict):
             kind = NotYet if about.get("again") else Malformed
-            raise kind(f"it answers: {about.get('refused') or 'without saying who it is'}")
+            raise kind(f"it answers: {wire.plain(about.get('refused') or 'without saying who it is')}")
         differs = protocol.differences(theirs, self.declared)
         if differs:
             raise Malformed(f"agent {agent} does not fit this server: {differs}")
         if "refused" in about:
             kind = NotYet if about.get("again") else Malformed
-            raise kind(f"agent {agent} refuses: {about['refused']}")
+            raise kind(f"agent {agent} refuses: {wire.plain(about['refused'])}")
         if not 0 <= agent < self.N:
             raise Malformed(f"agent {agent} of {self.N}: agents are numbered from 0 to {self.N - 1}")
         if name and name != node_name(agent):
@@ -144,13 +144,15 @@ class Roster:
             content = heard.get(node, Failure(f"no answer within {seconds:g} s"))
             try:
                 if isinstance(content, Failure):
-                    lacks[i] = Lack(str(content), True)
+                    lacks[i] = Lack(wire.plain(content), True)
                     continue
                 message = wire.unpack(content)
                 if message.about.get("agent") != i:
-                    raise Malformed(f"it answers as agent {message.about.get('agent')}")
+                    raise Malformed(f"it answers as agent {wire.plain(message.about.get('agent'))}")
                 if "refused" in message.about:
-                    lacks[i] = Lack(f"refused: {message.about['refused']}", bool(message.about.get("again")))
+                    lacks[i] = Lack(
+                        f"refused: {wire.plain(message.about['refused'])}", bool(message.about.get("again"))
+                    )
                     continue
                 check(i, message)
                 answers[i] = message

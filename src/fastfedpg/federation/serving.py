@@ -31,6 +31,11 @@ def serve(agent: Agent, listener: local.Listener, stop: threading.Event) -> None
             callers.release()
 
     while not stop.is_set():
+        if not listener.reachable():
+            LOG.error(
+                "the socket %s is gone, and with it all callers; the agent ends, to be started again", listener.path
+            )
+            break
         caller = listener.accept(PAUSE_SECONDS)
         if caller is not None and callers.acquire(blocking=False):
             threading.Thread(target=attend, args=(caller,), daemon=True).start()

@@ -34,6 +34,9 @@ class Terms:
         for name in ("timeout", "patience", "norm_limit"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} = {getattr(self, name):g}; it must be positive")
+        for name in ("timeout", "patience"):
+            if getattr(self, name) > 1e6:
+                raise InputError(f"{name} = {getattr(self, name):g}; it must be at most 1,000,000 seconds")
         if self.quorum is not None and not 1 <= self.quorum <= N:
             raise InputError(f"quorum = {self.quorum}; it must be between 1 and the number of agents, {N}")
 

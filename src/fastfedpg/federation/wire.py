@@ -52,6 +52,12 @@ def unpack(data: bytes) -> Message:
         raise Malformed(f"{len(data):,} bytes that are no message ({type(error).__name__}: {error})") from None
 
 
+def plain(said: Any, longest: int = 500) -> str:
+    """Somebody else's words, made fit for a log: no line breaks, no escape codes, not too many."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(said))
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 def size(form: Form) -> int:
     """The bytes of the arrays themselves."""
     return sum(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize for shape, dtype in form.values())
@@ -78,8 +84,11 @@ def check(arrays: Mapping[str, np.ndarray], form: Form, largest: float | None = 
             raise Malformed(f"{name} is {x.dtype}{list(x.shape)}; it must be {dtype}{list(shape)}")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise Malformed(f"{name} has {int((~np.isfinite(x)).sum())} entries that are not finite")
-        norm = float(np.linalg.norm(x.astype(np.float64)))
-        if largest is not None and norm > largest:
+        if largest is None:
+            continue
+        with np.errstate(over="ignore"):
+            norm = float(np.linalg.norm(x.astype(np.float64)))
+        if norm > largest:
             raise Malformed(f"{name} has norm {norm:.4g}; the limit is {largest:g}")
 
 
