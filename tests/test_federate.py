@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -144,7 +145,7 @@ def replayed(config, took_part):
     """theta after rounds with these agents, from the algorithm's own halves."""
     planned = plan(from_mapping(config))
     problem, algorithm, seed = planned.problem, planned.algorithm, planned.config.first_seed
-    state, down, memory = algorithm.init(np.zeros(np.shape(problem.theta0)[-1]), problem.N)
+    state, down, memory = algorithm.init(jnp.zeros(np.shape(problem.theta0)[-1]), problem.N)
     memory = [at(memory, i) for i in range(problem.N)]
     for t, who in enumerate(took_part):
         for e in algorithm.exchanges:
@@ -385,7 +386,7 @@ def test_a_server_that_knows_nothing_of_its_agents_environments(federation, monk
     run.out = run.out.with_name("server")
     expected = simulate(with_oracle(private_site.EVERYONE, "gpomdp", B=4, K=6), fast_fedpg(0.3, 3), 2, first_seed=4)
     np.testing.assert_allclose(run.theta(), expected.theta[0], atol=1e-9)
-    rows = list(csv.DictReader((run.out / "metrics.csv").open()))
+    rows = list(csv.DictReader((run.out / "metrics.csv").read_text().splitlines()))
     np.testing.assert_allclose([float(r["J"]) for r in rows], expected.metrics["J"][0], atol=1e-9)
     np.testing.assert_allclose([float(r["return_worst"]) for r in rows], expected.metrics["return_worst"][0], atol=1e-9)
     assert {r["gap"] + r["drift"] + r["env_steps"] for r in rows} == {""}
