@@ -175,4 +175,4 @@ def rounds_of(connect, problem, algorithm, terms=None, log=None, run=RUN, said=(
 def federated(connect, problem, algorithm, schedule, tick=unheard, start=None, **other):
     """The records of a run over an engine."""
     rounds = rounds_of(connect, problem, algorithm, **other)
-    return [*rounds.records(problem, algorithm, schedule, tick, start)]
+    return [*rounds.records(schedule, tick, start)]

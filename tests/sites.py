@@ -2,6 +2,7 @@
 
 import socket
 import stat
+import threading
 from contextlib import contextmanager
 
 import jax
@@ -41,6 +42,26 @@ def listening(path, group=None):
         yield listener
     finally:
         listener.close()
+
+
+@contextmanager
+def accepting(accept, take):
+    """Hand every caller to `take`, on another thread; `accept` gives the next one, or None after a moment."""
+    stop = threading.Event()
+
+    def run():
+        while not stop.is_set():
+            caller = accept()
+            if caller is not None:
+                take(caller)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def raw(path):

@@ -33,6 +33,7 @@ from sites import (
     H,
     N,
     Server,
+    accepting,
     asked,
     d,
     hello,
@@ -315,6 +316,8 @@ def test_an_environment_that_raises_is_named_by_its_type_alone(tmp_path, caplog,
 
     agent = Agent(site_of(EXACT._replace(oracle=EXACT.oracle), FAST, 1), tmp_path)
     agent.site = agent.site._replace(problem=agent.site.problem._replace(oracle=oracle))
+    agent.compile()
+    assert "raised in a rehearsal; it answers all the same" in caplog.text
     reply = agent.answer(protocol.hello(RUN, agent.site.declared, ZERO))
     assert b"patient" not in reply
     said = wire.unpack(reply).about
@@ -438,7 +441,7 @@ def test_a_caller_who_says_nothing_does_not_keep_an_agent_from_others_or_from_it
 @contextmanager
 def tapped(path):
     """A socket before an agent's: passes every byte, and keeps those that came from the agent, call by call."""
-    behind, heard, stop = path.with_name(path.name + "r"), [], threading.Event()
+    behind, heard, threads = path.with_name(path.name + "r"), [], []
     for old in (path, local.secret_of(path)):
         old.rename(behind if old == path else local.secret_of(behind))
     shutil.copy(local.secret_of(behind), local.secret_of(path))
@@ -466,26 +469,23 @@ def tapped(path):
             pour(caller, agent, bytearray())
             back.join()
 
-    def run():
-        threads = []
-        while not stop.is_set():
-            try:
-                caller, _ = door.accept()
-            except TimeoutError:
-                continue
-            caller.settimeout(None)
-            threads.append(threading.Thread(target=call, args=(caller,)))
-            threads[-1].start()
+    def accept():
+        try:
+            return door.accept()[0]
+        except TimeoutError:
+            return None
+
+    def take(caller):
+        caller.settimeout(None)
+        threads.append(threading.Thread(target=call, args=(caller,)))
+        threads[-1].start()
+
+    try:
+        with accepting(accept, take):
+            yield heard
+    finally:
         for thread in threads:
             thread.join()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield heard
-    finally:
-        stop.set()
-        thread.join()
         door.close()
         local.secret_of(path).unlink()
         behind.rename(path)

@@ -2,11 +2,15 @@
 
 import ast
 import json
+import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -26,9 +30,10 @@ from grid import agents_of, declared, engine_of, federated, grid_of, identity, s
 from sites import EVERYBODY, EXACT, FAST, OTHER, ROUNDS, ZERO, Faulty, by_hand, gone, listening, mode
 
 # isort: split
-from fastfedpg.federation import bridge, deployment, protocol, site, wire
+from fastfedpg.federation import bridge, deployment, machine, protocol, site, wire
 from fastfedpg.federation.bridge import Answer, EngineLost, Failure, Remote
 from fastfedpg.federation.flower import Context, RecordDict, server_app
+from fastfedpg.federation.processes import descendants
 from fastfedpg.federation.settings import Address, Deployment, Terms
 
 # Deployed runs, in their folders
@@ -68,10 +73,10 @@ def sites(config, folder, **other):
     return agents_of(known.problem, known.algorithm, folder, known.known, said=said, **other)
 
 
-def deploy(config, out, grid, terms=None, report=lambda done, record=None: None, connect=None):
+def deploy(config, out, grid, terms=None, report=lambda done, record=None: None, **other):
     how = Deployment(terms or Terms(), Address(insecure=True))
     with deployment.opened(config, out, False, how) as (planned, how):
-        return deployment.carry_out(planned, how, out, report, None, print, connect or engine_of(grid))
+        return deployment.carry_out(planned, how, out, report, None, print, engine_of(grid), **other)
 
 
 def go_on(out, grid):
@@ -176,6 +181,83 @@ def test_no_checkpoint_no_further_round(whole, tmp_path, monkeypatch):
     assert numbers(out) == numbers(whole)
 
 
+def test_a_stage_says_how_many_have_answered(tmp_path, planned_once):
+    """In each of 4 rounds of scaffold_pg's one exchange: nobody yet, one of two, both."""
+    said = []
+    with grid_of(sites(CONFIG, tmp_path / "sites")) as grid:
+        deploy(CONFIG, tmp_path / "out", grid, stage=said.append)
+    assert said == [f"round {t}, local: {k} of 2 answers" for t in (1, 2, 3, 4) for k in (0, 1, 2)]
+
+
+def test_the_progress_line_of_a_deployed_run_says_its_stage(tmp_path, monkeypatch, capsys):
+    """What is starting, then who is waited for; from the first of them on it is not said to be compiling."""
+
+    @contextmanager
+    def started(out, planned, how, say):
+        say("starting the SuperLink")
+        yield Address("127.0.0.1:1", None, True)
+
+    def carry_out(planned, how, out, report, found, note, stage):
+        report(0)
+        stage("round 1, gradient: 1 of 2 answers")
+        note("agent 1 is away")
+        stage("round 1, gradient: 2 of 2 answers")
+        raise Stopped("enough")
+
+    monkeypatch.setattr(machine, "started", started)
+    monkeypatch.setattr(deployment, "carry_out", carry_out)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    assert command("federate", "--problem", "compromise", "--out", tmp_path / "out") == 1
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).replace("\r", "\n").splitlines()
+    drawn = [line for line in lines if line.startswith("fast_fedpg on compromise ")]
+    for words in ("starting the SuperLink", "agent 1 is away", "round 1, gradient: 2 of 2 answers"):
+        assert any(words in line for line in drawn), words
+    first = next(i for i, line in enumerate(drawn) if "starting the SuperLink" in line)
+    assert not any("compiling" in line for line in drawn[first:])
+    assert "note: agent 1 is away" in lines
+
+
+ENDED_TWICE = """
+import sys
+from pathlib import Path
+from fastfedpg.entry import main
+from fastfedpg.federation import commands, machine, processes
+
+deaf = ["/bin/sh", "-c", 'trap : TERM; while true; do mkdir -p "$0"; sleep 0.1; done']
+processes.END_SECONDS = 2.0
+commands.superlink = lambda *words: [*deaf, "."]
+machine.agent_words = lambda config, agent, socket, *rest: [*deaf, str(socket.parent)]
+sys.argv = ["fastfedpg", "federate", "--problem", "compromise", "--insecure", "--out", "out"]
+main()
+"""
+
+
+def test_asked_twice_to_end_it_still_tidies_up(tmp_path):
+    """SIGTERM, and again while deaf agents are given their 2 s: no process is left, nor the folder they make again."""
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDED_TWICE], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr.readline() == "note: starting the SuperLink\n"
+        end = time.monotonic() + 20
+        while len(everyone := descendants([process.pid])) < 4 or not [*(tmp_path / "tmp").iterdir()]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(0.5)  # until the agents are deaf
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.7)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    left = [pid for pid in everyone if Path(f"/proc/{pid}/exe").exists()]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+    assert [*(tmp_path / "tmp").iterdir()] == []
+
+
 def test_agents_evaluate_for_themselves(tmp_path, planned_once):
     """J is the mean of the J_i, and returns are the simulation's; the gap is nobody's to know. Or nothing is known."""
     result = simulate(plan_once(CONFIG.to_toml()).problem, plan_once(CONFIG.to_toml()).algorithm, 4, metrics_every=2)
@@ -250,6 +332,89 @@ def test_a_site_is_one_agents_part_and_nothing_of_the_others(tmp_path):
             np.testing.assert_array_equal(mine, every[i : i + 1])
     with pytest.raises(InputError, match="agent = 2; problem 'compromise' has agents 0 to 1"):
         site.build(config, 2)
+
+
+HOSPITAL = """
+import fastfedpg as ff
+
+number = 3
+
+def make(agent):
+    raise RuntimeError("no\\nbed")
+
+def thing():
+    return {"a": 1}
+
+def three(agent, ward, bed):
+    pass
+
+def several():
+    return ff.with_oracle(ff.problems.compromise())
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (
+            "nowhere:make",
+            "problem 'nowhere:make': no module 'nowhere' in {here}, where the agent was started, nor among",
+        ),
+        ("hospital.ward:make", "problem 'hospital.ward:make': no module 'hospital.ward' in {here}"),
+        ("broken:make", "module 'broken' can't be imported: SyntaxError: "),
+        ("lacking:make", "module 'lacking' can't be imported: ModuleNotFoundError: No module named 'no_such' ({here}/"),
+        ("hospital:mak", "unknown function of {here}/hospital.py 'mak'; did you mean 'make'? (known: make, thing, thr"),
+        ("hospital:number", "unknown function of {here}/hospital.py 'number'"),
+        (
+            "hospital:make",
+            "'hospital:make' can't be made: RuntimeError: no bed ({here}/hospital.py, line 7); called with",
+        ),
+        (
+            "hospital:three",
+            "'hospital:three' can't be made: TypeError: three() missing 2 required positional arguments",
+        ),
+        ("hospital:thing", "problem 'hospital:thing' returns a dict; it must return a fastfedpg.Problem"),
+        (
+            "hospital:several",
+            "problem 'hospital:several' has 2 tasks and a theta0 of shape (3,); an agent has one task",
+        ),
+        (":make", "problem ':make': an agent knows its own; name a problem, or a module:function of this site's"),
+        ("hospital:", "problem 'hospital:': an agent knows its own; name a problem, or a module:function"),
+        ("private", "problem 'private': an agent knows its own"),
+    ],
+)
+def test_a_sites_own_function_that_is_wrong(problem, words, tmp_path, monkeypatch):
+    """In one line: what, where, and what would be right."""
+    monkeypatch.chdir(tmp_path)
+    files = {"hospital": HOSPITAL, "broken": "def (", "lacking": "import no_such"}
+    for name, text in files.items():
+        Path(f"{name}.py").write_text(text)
+    before = [*sys.path]
+    try:
+        with pytest.raises(InputError) as refused:
+            site.build(Config(problem, agents=2), 1)
+    finally:
+        for name in files:
+            sys.modules.pop(name, None)
+    assert words.format(here=tmp_path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert sys.path == before
+
+
+@pytest.mark.parametrize("wrong", ["folder", "used", "group"])
+def test_an_agents_socket_is_checked_before_anything_is_built(wrong, tmp_path, monkeypatch, capsys):
+    """Building and compiling take long; what is wrong with the socket is said at once, and the one in use stays."""
+    monkeypatch.setattr(site, "build", lambda *given: pytest.fail("it was built"))
+    with short_folder() as place, listening(place / "used") as listener:
+        (place / "file").touch()
+        path = place / {"folder": "file/s", "used": "used", "group": "s"}[wrong]
+        group = ("--group", "no-such-group") if wrong == "group" else ()
+        words = ("agent", "--problem", "compromise", "--agent", 0, "--socket", path, "--state", tmp_path / "state")
+        assert command(*words, *group) == 2
+        assert listener.reachable()
+        assert len([*place.iterdir()]) == 3, "the file, the other's socket and its secret"
+    said = {"folder": "no socket can be opened", "used": "another process answers", "group": "no such group"}
+    assert said[wrong] in capsys.readouterr().err
 
 
 # The ServerApp's side

@@ -14,7 +14,7 @@ import pytest
 from fastfedpg import InputError
 from fastfedpg.runtime import Schedule
 from grid import agents_of, engine_of, federated, grid_of, short_folder
-from sites import ALL, EXACT, TABULAR, ZERO, N, listening, mode, raw
+from sites import ALL, EXACT, TABULAR, ZERO, N, accepting, listening, mode, raw
 
 # isort: split
 from fastfedpg.federation import local, protocol, wire
@@ -132,29 +132,19 @@ def place():
 
 
 @contextmanager
-def accepting(listener):
+def collecting(listener):
     """Accept callers on another thread, and collect them."""
-    callers, stop = [], threading.Event()
-
-    def run():
-        while not stop.is_set():
-            caller = listener.accept(0.02)
-            if caller is not None:
-                callers.append(caller)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    callers = []
     try:
-        yield callers
+        with accepting(lambda: listener.accept(0.02), callers.append):
+            yield callers
     finally:
-        stop.set()
-        thread.join()
         for caller in callers:
             caller.close()
 
 
 def test_only_bytes_of_callers_who_know_the_secret_arrive(place):
-    with listening(place / "s") as listener, accepting(listener) as callers:
+    with listening(place / "s") as listener, collecting(listener) as callers:
         secret = local.secret_of(place / "s")
         right = secret.read_bytes()
         with pytest.MonkeyPatch.context() as wrong:
@@ -184,7 +174,7 @@ def until(condition, seconds=5.0):
 def test_a_silent_caller_holds_up_others_for_a_moment_only(place, monkeypatch, said):
     """For 0.2 s, instead of for ever; who gives up after the same time is heard when he calls again."""
     monkeypatch.setattr(local, "HANDSHAKE_SECONDS", 0.2)
-    with listening(place / "s") as listener, accepting(listener), raw(place / "s") as silent:
+    with listening(place / "s") as listener, collecting(listener), raw(place / "s") as silent:
         silent.sendall(said)
 
         def heard():
@@ -198,7 +188,7 @@ def test_a_silent_caller_holds_up_others_for_a_moment_only(place, monkeypatch, s
 
 
 def test_a_frame_beyond_the_limit_closes_the_connection(place):
-    with listening(place / "s") as listener, accepting(listener) as callers:
+    with listening(place / "s") as listener, collecting(listener) as callers:
         caller = local.dial(place / "s")
         until(lambda: callers)
         local.send(caller, b"x" * 100)
@@ -237,7 +227,7 @@ def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(place, monkeypatch):
         assert (place / "s").exists(), "what a killed process leaves"
         with pytest.raises(local.Closed, match=r"nobody answers at .*: Connection refused"):
             local.dial(place / "s")
-        with listening(place / "s") as second, accepting(second):
+        with listening(place / "s") as second, collecting(second):
             local.dial(place / "s").close()
     with pytest.raises(local.Closed, match=r"nobody answers at .*: No such file"):
         local.dial(place / "s")
@@ -247,7 +237,7 @@ def test_what_a_killed_process_left_of_a_socket_does_no_harm(place):
     """A secret without its socket, whole or empty, is replaced; a file of another kind is somebody's own."""
     for left in (b"", b"0" * 64):
         local.secret_of(place / "s").write_bytes(left)
-        with listening(place / "s") as listener, accepting(listener):
+        with listening(place / "s") as listener, collecting(listener):
             assert listener.reachable()
             local.dial(place / "s").close()
             (place / "s").unlink()
@@ -272,7 +262,7 @@ def test_somebody_elses_words_are_made_fit_for_a_log():
 def test_a_path_that_is_too_long_for_a_socket(place):
     """100 bytes, of which the system takes 107."""
     fits = place / ("x" * (100 - len(str(place)) - 1))
-    with listening(fits) as listener, accepting(listener):
+    with listening(fits) as listener, collecting(listener):
         local.dial(fits).close()
     with pytest.raises(InputError, match="may have at most 100 bytes; choose a shorter one"):
         local.Listener(fits.with_name(fits.name + "x"))

@@ -15,6 +15,15 @@ from fastfedpg.federation.settings import Keys
 
 
 @dataclass(frozen=True)
+class Own(Config):
+    """What one site knows of a run."""
+
+    problem: str = Config.problem
+    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or
+    module:function: this site's own, which returns a fastfedpg.Problem with one task; then give --agents too."""
+
+
+@dataclass(frozen=True)
 class Agent:
     """Answer one algorithm's questions for one site's environment, which nobody outside sees."""
 
@@ -37,7 +46,7 @@ class Agent:
 
 def agent(arguments: list[str], console: Console, errors: Console) -> int:
     """Be one site's agent: answer the server's questions through the site's own Flower node."""
-    given = settings_for(Agent, "fastfedpg agent", arguments)
+    given = settings_for(Agent, "fastfedpg agent", arguments, Own)
     need_flower()
     # Imported here: whoever only simulates does not need Flower, nor wait for it.
     from fastfedpg.federation import local, serving, site
@@ -46,6 +55,7 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("fastfedpg").setLevel(logging.INFO)
+    local.check(given.socket, given.group)  # before anything that takes long
     built = site.build(given.settings, given.agent, given.keys, given.tell)
     given.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with held(given.state):

@@ -77,14 +77,20 @@ class Agent:
         self.asks = {"hello": self._hello, "exchange": self._exchange, "evaluate": self._evaluate}
 
     def compile(self) -> None:
-        """One round with zeros for messages, so that the first question does not wait for the compiler."""
+        """One round with zeros for messages, so that the first question does not wait for the compiler.
+
+        An environment that raises here may do so at these messages alone; if not, whoever asks will be told.
+        """
         zeros = lambda tree: jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), tree)
-        with jax.enable_x64(True):
-            memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
-            for name, talk in self.talks.items():
-                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key("", 0, name, ""))
-            if self.site.tells:
-                self.site.problem.evaluate(zeros(self.theta)[None])
+        try:
+            with jax.enable_x64(True):
+                memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
+                for name, talk in self.talks.items():
+                    memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key("", 0, name, ""))
+                if self.site.tells:
+                    self.site.problem.evaluate(zeros(self.theta)[None])
+        except Raised:
+            LOG.exception("agent %d: its environment raised in a rehearsal; it answers all the same", self.site.number)
 
     def answer(self, data: bytes) -> bytes:
         """The answer to one question. Whatever goes wrong is told in words, without a word about the environment."""

@@ -23,7 +23,7 @@ from fastfedpg.runtime import Result
 from fastfedpg.study import Plan, begin, budgets, execute, output, plan, reopen
 from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.files import write_text
-from fastfedpg.study.journal import Note
+from fastfedpg.study.journal import Note, unsaid
 from fastfedpg.study.progress import Report
 
 ROUTINE = "took part"
@@ -108,8 +108,9 @@ def carry_out(
     found: Checkpoint | None,
     note: Note,
     connect: Callable[[float], Any] | None = None,
+    stage: Note = unsaid,
 ) -> Result:
-    """Run the rounds over the engine, into a folder that is open already."""
+    """Run the rounds over the engine, into a folder that is open already; `stage` hears how far a round has come."""
     config, problem, folder = planned.config, planned.problem, out / output.FEDERATION
     terms = how.terms
     if terms.evaluate is None:
@@ -129,10 +130,11 @@ def carry_out(
     if how.keys == "private":
         note("random numbers are each site's own: equal to a simulation in distribution only (see fastfedpg verify)")
     with _link(how, folder, message_limit(planned), log) if connect is None else nullcontext(connect) as make:
-        roster = Roster(make, how.run, declared, problem.N, terms.patience, log)
+        roster = Roster(make, how.run, declared, problem.N, terms.patience, log, stage)
         rounds = Rounds(roster, problem, planned.algorithm, terms, _steps(planned))
+        records = lambda problem, algorithm, *rest: rounds.records(*rest)  # which has both already
         try:
-            result = execute(planned, out, report, found, note, rounds.records)
+            result = execute(planned, out, report, found, note, records)
         except BaseException as error:
             write(f"stopped: {type(error).__name__}: {error}")
             raise

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import socket
 import struct
+import tempfile
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -36,23 +37,34 @@ class Closed(OSError):
     """The other end has gone, or was never there."""
 
 
+def check(path: Path, group: str | None = None) -> None:
+    """Refuse a path at which no socket can be opened for that group; what is there is left as it is."""
+    if len(os.fsencode(path)) > LONGEST:
+        raise InputError(f"{path}: a socket's path may have at most {LONGEST} bytes; choose a shorter one")
+    key = secret_of(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.is_symlink() or (path.exists() and not path.is_socket()):
+            raise InputError(f"{path}: a file that is no socket; choose another path")
+        if key.is_symlink() or (key.exists() and key.stat().st_size not in (0, SECRET_BYTES)):
+            raise InputError(f"{key}: a file that is no socket's secret; choose another path")
+        if _alive(path):
+            raise InputError(f"{path}: another process answers there already")
+        with tempfile.NamedTemporaryFile(dir=path.parent) as probe:
+            if group is not None:
+                shutil.chown(probe.name, group=group)
+    except (OSError, LookupError) as error:
+        raise InputError(f"{path}: no socket can be opened there: {error}") from None
+
+
 class Listener:
     """A socket that waits for callers who know its secret."""
 
     def __init__(self, path: Path, group: str | None = None) -> None:
         self.path = path
-        if len(os.fsencode(path)) > LONGEST:
-            raise InputError(f"{path}: a socket's path may have at most {LONGEST} bytes; choose a shorter one")
+        check(path, group)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            key = secret_of(path)
-            if path.is_symlink() or (path.exists() and not path.is_socket()):
-                raise InputError(f"{path}: a file that is no socket; choose another path")
-            if key.is_symlink() or (key.exists() and key.stat().st_size not in (0, SECRET_BYTES)):
-                raise InputError(f"{key}: a file that is no socket's secret; choose another path")
-            if _alive(path):
-                raise InputError(f"{path}: another process answers there already")
-            for old in (path, key):
+            for old in (path, secret_of(path)):
                 old.unlink(missing_ok=True)
             self.secret = secrets.token_hex(SECRET_BYTES // 2).encode()
             opened = os.open(secret_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -51,7 +51,7 @@ class Processes:
         self.logs, self.say = logs, say
         logs.mkdir(parents=True, exist_ok=True)
         self.started: dict[str, Started] = {}
-        self.over = threading.Event()
+        self.over, self.ended = threading.Event(), threading.Event()
         # The system ties a child to the thread that started it, so one thread starts them again for as long as we live.
         self.watcher = threading.Thread(target=self._watch, daemon=True)
 
@@ -61,7 +61,9 @@ class Processes:
 
     def __exit__(self, *error: object) -> None:
         self.over.set()
-        self.watcher.join()
+        while not self.ended.is_set():  # a thread's join that is interrupted takes the thread for ended
+            with suppress(KeyboardInterrupt):  # asked a second time to end: nothing may outlive us
+                self.ended.wait()
 
     def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
         """Start a process under a name; what it prints goes to its own log."""
@@ -88,8 +90,11 @@ class Processes:
         finally:
             # By this thread, while it lives: what it started again would end with it, before its children were noted.
             # The last stage first: a node says goodbye to its SuperLink, and is let in again at once the next time.
-            for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
-                end([s.running for s in self.started.values() if s.stage == stage])
+            try:
+                for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
+                    end([s.running for s in self.started.values() if s.stage == stage])
+            finally:
+                self.ended.set()
 
     def _look_after(self, process: Started) -> None:
         code = process.running.poll()

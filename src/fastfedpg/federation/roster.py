@@ -9,7 +9,7 @@ import numpy as np
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.bridge import Engine, Failure
-from fastfedpg.federation.steady import Steady
+from fastfedpg.federation.steady import Count, Steady, uncounted
 from fastfedpg.federation.wire import Malformed, Message
 
 PAUSE_SECONDS = 1.0
@@ -46,10 +46,11 @@ class Roster:
         N: int,
         patience: float,
         log: Callable[[str], None],
+        stage: Callable[[str], None] = lambda words: None,
     ) -> None:
         self.engine = Steady(connect, patience, log)
         self.run, self.declared, self.N = run, dict(declared), N
-        self.patience, self.log = patience, log
+        self.patience, self.log, self.stage = patience, log, stage
         self.nodes: dict[int, int] = {}  # agent -> node
         self.tells: dict[int, bool] = {}
         self.later: dict[int, tuple[float, float]] = {}  # nodes that are greeted again: when, and the pause before
@@ -132,14 +133,14 @@ class Roster:
         self.log(f"agent {agent} is here (node {node})")
 
     def ask(
-        self, questions: Mapping[int, bytes], seconds: float, check: Check
+        self, questions: Mapping[int, bytes], seconds: float, check: Check, count: Count = uncounted
     ) -> tuple[dict[int, Message], dict[int, Lack]]:
-        """Answers that passed the check, and for all others why there is none."""
+        """Answers that passed the check, and for all others why there is none; `count` hears how many have come."""
         answers: dict[int, Message] = {}
         here = self.present(questions)
         lacks = {i: Lack("it is not connected", True) for i in questions if i not in here}
         asked = {self.nodes[i]: i for i in here}
-        heard = self.engine.ask({node: questions[i] for node, i in asked.items()}, seconds)
+        heard = self.engine.ask({node: questions[i] for node, i in asked.items()}, seconds, count)
         for node, i in asked.items():
             content = heard.get(node, Failure(f"no answer within {seconds:g} s"))
             try:

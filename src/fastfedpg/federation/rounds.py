@@ -64,15 +64,10 @@ class Rounds:
         terms.check(problem.N)
 
     def records(
-        self,
-        problem: Problem,
-        algorithm: Algorithm,
-        schedule: Schedule,
-        tick: Tick = unheard,
-        start: Standing | None = None,
-        pause: int | None = None,
+        self, schedule: Schedule, tick: Tick = unheard, start: Standing | None = None, pause: int | None = None
     ) -> Iterator[Record]:
         """The run as it goes, record by record, as from the other runtimes."""
+        problem, algorithm = self.problem, self.algorithm
         schedule.check(problem, algorithm)
         if schedule.seeds != 1:
             raise InputError(f"seeds = {schedule.seeds}; a deployed run has one")
@@ -188,9 +183,10 @@ class Rounds:
         answered: set[int] = set()
         said: dict[int, str] = {}
         end = time.monotonic() + self.terms.patience
+        count = lambda k: self.roster.stage(f"{what}: {len(answered) + k} of {len(questions)} answers")
         while True:
             left = {i: q for i, q in questions.items() if i not in answered}
-            heard, lacks = self.roster.ask(left, self.terms.timeout, check)
+            heard, lacks = self.roster.ask(left, self.terms.timeout, check, count)
             answered |= heard.keys()
             if not lacks:
                 return

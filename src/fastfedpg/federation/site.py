@@ -5,8 +5,12 @@ import importlib
 import inspect
 import json
 import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,7 +18,7 @@ import numpy as np
 from fastfedpg import problems
 from fastfedpg.config import Config
 from fastfedpg.core import Problem
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, unknown
 from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
 from fastfedpg.federation.settings import Keys
@@ -39,13 +43,13 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
 
 def only(problem: TabularProblem, number: int) -> TabularProblem:
     """The same problem with one of its agents; nothing is left of the others."""
-    part = lambda x, shared: x if x.ndim == shared else x[number : number + 1]
+    part = lambda x: x[number : number + 1]
     return replace(
         problem,
-        P=part(problem.P, 3),
-        reward=problem.reward[number : number + 1],
-        rho=part(problem.rho, 1),
-        agents=problem.agents[number : number + 1],
+        P=jax.tree.map(part, problem.P) if problem.own_kernels else problem.P,
+        reward=part(problem.reward),
+        rho=part(problem.rho) if problem.own_starts else problem.rho,
+        agents=part(problem.agents),
         grid=None,
     )
 
@@ -65,7 +69,7 @@ def _library(config: Config, number: int) -> tuple[Problem, int]:
 def _own(config: Config, number: int) -> tuple[Problem, int]:
     """What a site's own function returns, for example `hospital:make`; one with a parameter is given the number."""
     module, _, name = config.problem.partition(":")
-    if not name:
+    if not (module and name):
         raise InputError(
             f"problem '{config.problem}': an agent knows its own; name a problem, or a module:function of this site's"
         )
@@ -75,15 +79,14 @@ def _own(config: Config, number: int) -> tuple[Problem, int]:
         )
     if not 0 <= number < config.agents:
         raise InputError(f"agent = {number}; with --agents {config.agents} they are numbered 0 to {config.agents - 1}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        make = getattr(importlib.import_module(module), name)
-        with jax.enable_x64(True):  # as everywhere in a deployed run: the problem's own theta0 decides its dtype
-            made = make(number) if inspect.signature(make).parameters else make()
-    except Exception as error:
-        raise InputError(f"problem '{config.problem}' can't be made: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
+    with _beside(Path.cwd()):
+        make = _function(config.problem, module, name)
+        try:
+            with jax.enable_x64(True):  # as everywhere in a deployed run: the problem's own theta0 decides its dtype
+                made = make(number) if inspect.signature(make).parameters else make()
+        except Exception as error:
+            words = f"problem '{config.problem}' can't be made: {_raised(error)}"
+            raise InputError(f"{words}; called with the agent's number, or nothing, it returns a Problem") from error
     if not isinstance(made, Problem):
         raise InputError(
             f"problem '{config.problem}' returns a {type(made).__name__}; it must return a fastfedpg.Problem"
@@ -94,3 +97,40 @@ def _own(config: Config, number: int) -> tuple[Problem, int]:
             "has one task, and theta0 is a vector of floating-point numbers"
         )
     return made, config.agents
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[None]:
+    """Modules in that folder can be imported."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _function(problem: str, module: str, name: str) -> Callable[..., Any]:
+    """The function that a problem names."""
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        gone = error.name if isinstance(error, ModuleNotFoundError) else None
+        if gone is None or not f"{module}.".startswith(f"{gone}."):
+            raise InputError(f"problem '{problem}': module '{module}' can't be imported: {_raised(error)}") from error
+        raise InputError(
+            f"problem '{problem}': no module '{gone}' in {Path.cwd()}, where the agent was started, nor among those "
+            "that are installed; start the agent in the module's folder"
+        ) from None
+    make = getattr(found, name, None)
+    if callable(make):
+        return make
+    own = [k for k, f in vars(found).items() if inspect.isfunction(f) and f.__module__ == module]
+    raise unknown(f"function of {found.__file__ or module}", name, own)
+
+
+def _raised(error: Exception) -> str:
+    """What was raised, and the first place on the way there that is not ours."""
+    ours = ("<frozen importlib", __file__, importlib.__file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+    where = f" ({frames[0].filename}, line {frames[0].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

@@ -1,12 +1,20 @@
 """An engine that is connected again when it is lost."""
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from fastfedpg.errors import Stopped
 from fastfedpg.federation.bridge import Engine, EngineLost, Failure
 
 LOSSES = 5
 """So often in a row, without one answer between, an engine may be lost."""
+
+Count: TypeAlias = Callable[[int], None]
+"""Hears how many answers have come."""
+
+
+def uncounted(answers: int) -> None:
+    """Nobody counts."""
 
 
 class Steady:
@@ -28,9 +36,12 @@ class Steady:
                 self._losses = 0
                 return found
 
-    def ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, bytes | Failure]:
+    def ask(
+        self, questions: Mapping[int, bytes], seconds: float, count: Count = uncounted
+    ) -> dict[int, bytes | Failure]:
         """What came in time."""
         heard: dict[int, bytes | Failure] = {}
+        count(0)
         while True:
             left = {node: q for node, q in questions.items() if node not in heard}
             if not left:
@@ -38,6 +49,7 @@ class Steady:
             try:
                 for answer in self._connected().ask(left, seconds):
                     heard[answer.node] = answer.content
+                    count(sum(not isinstance(content, Failure) for content in heard.values()))
                     self._losses = 0
                 return heard
             except EngineLost as error:

@@ -15,14 +15,14 @@ LINE_SECONDS = 2.0
 
 
 Report: TypeAlias = Callable[..., None]
-"""Called as report(rounds done), and at each record as report(rounds done, record)."""
+"""Called as report(rounds done), at each record as report(rounds done, record), and as report(stage=words) between."""
 
 
 Show: TypeAlias = Callable[[str, int], AbstractContextManager[Report]]
 """Called as show(title, rounds) for each piece of work, gives a report for it."""
 
 
-def silent(done: int, record: Record | None = None) -> None:
+def silent(done: int | None = None, record: Record | None = None, stage: str = "") -> None:
     """Show nothing."""
 
 
@@ -36,6 +36,7 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
     """A progress report for one run."""
     base: tuple[int, float] | None = None  # the first round is left out of the rate: it waits for the compiler
     value: tuple[str, int | None] = ("compiling", None)
+    now, under_way = 0, ""
 
     def describe(done: int, record: Record | None) -> str:
         nonlocal value
@@ -62,20 +63,25 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
         )
         with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
             task = bar.add_task(title, total=rounds, note=value[0])
 
-            def draw(done: int, record: Record | None = None) -> None:
-                bar.update(task, completed=done, note=f"{rate(done)}  {describe(done, record)}")
+            def draw(done: int | None = None, record: Record | None = None, stage: str = "") -> None:
+                nonlocal now, under_way
+                now, under_way = now if done is None else done, stage.partition("\n")[0] or under_way
+                words = under_way if under_way and now == 0 else f"{rate(now)}  {describe(now, record)}  {under_way}"
+                bar.update(task, completed=now, note=words, refresh=bool(stage))
 
             yield draw
         return
     last = time.monotonic()
 
-    def line(done: int, record: Record | None = None) -> None:
+    def line(done: int | None = None, record: Record | None = None, stage: str = "") -> None:
         nonlocal last
+        if done is None:  # stages change too fast for lines
+            return
         speed, text = rate(done), describe(done, record)
         finished = done == rounds and record is not None
         if finished or time.monotonic() - last >= LINE_SECONDS:
