@@ -24,10 +24,8 @@ class Enumerated:
         self.cost = p.cost[0]
         self.all = list(ref.all_trajectories(p.P, p.rho, self.theta, K))
         self.weight = np.array([t.probability for t in self.all])
-        self.batch = sampled.Trajectories(
-            jnp.array([t.states for t in self.all], jnp.int32)[:, None],
-            jnp.array([t.actions for t in self.all], jnp.int32)[:, None],
-        )
+        pairs = [[2 * s + a for s, a in zip(t.states, t.actions, strict=True)] for t in self.all]
+        self.batch = sampled.Trajectories(jnp.array(pairs, jnp.int32)[:, None], 2)
 
     def oracle(self, name, tau, **settings):
         problem = with_oracle(self.problem, name, tau, K=K, **settings)
@@ -85,7 +83,7 @@ def test_reinforce_and_gpomdp_share_the_mean_and_differ_in_variance(tiny, tau):
 def pairs(tiny):
     """All 64^2 pairs of independent trajectories, as batches of B = 2."""
     i, j = (x.reshape(-1) for x in np.meshgrid(range(64), range(64), indexing="ij"))
-    both = sampled.Trajectories(*(jnp.concatenate([x[i], x[j]], axis=1) for x in tiny.batch))
+    both = jax.tree.map(lambda x: jnp.concatenate([x[i], x[j]], axis=1), tiny.batch)
     return i, j, both, tiny.weight[i] * tiny.weight[j]
 
 
@@ -202,30 +200,6 @@ def test_a_wrong_model_is_rejected():
     for P, rho in ((swapped, LARGE.rho), (LARGE.P, np.roll(LARGE.rho, 1))):
         oracle = gpomdp(sampled.prepare(P, rho), jnp.asarray(LARGE.cost[0]), LARGE.gamma, B=2, K=LARGE_K)
         assert largest_z(oracle) > critical()
-
-
-def implied(table: sampled.Draw, S: int) -> np.ndarray:
-    """The probabilities that a table's thresholds stand for, for a u that is exactly uniform."""
-    edges = np.concatenate([np.zeros((*table.below.shape[:-1], 1)), np.minimum(table.below, 1.0)], axis=-1)
-    widths = np.diff(np.concatenate([edges, np.ones((*edges.shape[:-1], 1))], axis=-1), axis=-1)
-    p = np.zeros((*table.outcome.shape[:-1], S))
-    np.put_along_axis(p, table.outcome, 0.0, axis=-1)
-    for k in range(table.outcome.shape[-1]):
-        index = table.outcome[..., k : k + 1]
-        np.put_along_axis(p, index, np.take_along_axis(p, index, -1) + np.maximum(widths[..., k : k + 1], 0), axis=-1)
-    return p
-
-
-@pytest.mark.parametrize("shape", [(5, 3, 5), (2, 4, 2, 4), (7,)])
-def test_tables_stand_for_the_given_probabilities(shape):
-    """To 2^-23, one float32 rounding of each edge; impossible outcomes have exactly no width."""
-    rng = np.random.default_rng(24)
-    p = rng.dirichlet(np.full(shape[-1], 0.3), shape[:-1]) * (rng.uniform(size=shape) < 0.7)
-    p[..., 0] += p.sum(axis=-1) == 0
-    p /= p.sum(axis=-1, keepdims=True)
-    q = implied(sampled.tabulate(p), shape[-1])
-    np.testing.assert_allclose(q, p, atol=2.0**-23)
-    assert (q[p == 0] == 0).all()
 
 
 def test_transitions_follow_P_by_chi_square():

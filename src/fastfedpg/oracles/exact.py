@@ -9,16 +9,17 @@ from jaxtyping import Array, Float
 
 from fastfedpg import mdp
 from fastfedpg.core import Batch, Oracle, Own, RngKey, Theta
+from fastfedpg.transitions import Kernel, Sparse, as_kernel
 
 
 class Model(NamedTuple):
     """The dynamics as plain arrays."""
 
-    P: Array | np.ndarray
+    P: Array | np.ndarray | Sparse
     rho: Array | np.ndarray
 
 
-def prepare(P: np.ndarray, rho: np.ndarray) -> Model:
+def prepare(P: np.ndarray | Sparse, rho: np.ndarray) -> Model:
     """The dynamics of one agent, or with a leading axis of all of them."""
     return Model(P, rho)
 
@@ -28,7 +29,7 @@ def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
         log_pi = mdp.log_softmax_policy(theta, *cost.shape)
-        P, c, rho = (jnp.asarray(x, theta.dtype) for x in (model.P, cost, model.rho))
+        P, c, rho = _as(theta, model, cost)
         return mdp.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
 
     return Oracle(_nothing, _play_nothing, gradient, _no_steps)
@@ -38,7 +39,7 @@ def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau
     """The truncated gradient, nabla_K J_i = E[Eq. (5)]: the exact gradient of the K-step objective."""
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
-        P, c, rho = (jnp.asarray(x, theta.dtype) for x in (model.P, cost, model.rho))
+        P, c, rho = _as(theta, model, cost)
 
         def J_K(theta: Theta) -> Float[Array, ""]:
             return mdp.truncated_objective(P, c, rho, gamma, K, mdp.log_softmax_policy(theta, *cost.shape), tau)
@@ -46,6 +47,11 @@ def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau
         return jax.grad(J_K)(theta)
 
     return Oracle(_nothing, _play_nothing, gradient, _no_steps)
+
+
+def _as(theta: Theta, model: Model, cost: Float[Array, "S A"]) -> tuple[Kernel, Array, Array]:
+    """All numbers in theta's dtype."""
+    return as_kernel(model.P, theta.dtype), jnp.asarray(cost, theta.dtype), jnp.asarray(model.rho, theta.dtype)
 
 
 def _nothing(key: RngKey) -> Own:

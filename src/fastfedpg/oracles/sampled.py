@@ -4,85 +4,133 @@ Both are sums of weighted scores, sum_{b,k} w_{b,k} grad log pi(a_k|s_k), and di
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
 
-from fastfedpg import mdp
+from fastfedpg import kernels, mdp
 from fastfedpg.core import Oracle, Own, RngKey, Theta
 from fastfedpg.errors import InputError
+from fastfedpg.oracles.alias import Draw, tabulate, thresholds
+from fastfedpg.transitions import Sparse
 
 Weights = Callable[[Float[Array, "B K"]], Float[Array, "B K"]]
 """From discounted costs gamma^t r_t to the weight of each step's score."""
 
-
-class Draw(NamedTuple):
-    """Distributions to draw from by inverting their distribution function: outcome number sum_j [u >= below_j].
-
-    Only outcomes of positive probability are kept, so a row is as wide as the widest support.
-    """
-
-    outcome: Array | np.ndarray  # (…, W) int32
-    below: Array | np.ndarray  # (…, W - 1) float32
+Generator = UInt32[Array, "4"]
 
 
 class Model(NamedTuple):
     """The dynamics as tables to draw from."""
 
-    next: Draw
+    next: Draw  # one for each (s, a), in the order of theta
     first: Draw
 
 
-class Trajectories(NamedTuple):
-    """B roll-outs of K steps."""
+@partial(jax.tree_util.register_dataclass, data_fields=["visited"], meta_fields=["A"])
+@dataclass(frozen=True)
+class Trajectories:
+    """B roll-outs of K steps; `visited` numbers pairs (s, a) in the order of theta."""
 
-    states: Int[Array, "B K"]
-    actions: Int[Array, "B K"]
+    visited: Int[Array, "*lanes B K"]
+    A: int
+
+    @property
+    def states(self) -> Int[Array, "*lanes B K"]:
+        """s_k."""
+        return self.visited // self.A
+
+    @property
+    def actions(self) -> Int[Array, "*lanes B K"]:
+        """a_k."""
+        return self.visited % self.A
 
 
-def tabulate(p: np.ndarray) -> Draw:
-    """Distributions in the last axis, as tables; thresholds are rounded once, to float32."""
-    width = int((p > 0).sum(axis=-1).max())
-    order = np.argsort(p <= 0, axis=-1, kind="stable")[..., :width]
-    kept = np.take_along_axis(p, order, axis=-1)
-    below = np.cumsum(kept, axis=-1)
-    remaining = np.cumsum(kept[..., ::-1], axis=-1)[..., ::-1] - kept  # what lies above each outcome
-    below = np.where(remaining > 0, below, 2.0)  # the last possible outcome takes all that is left
-    return Draw(order.astype(np.int32), below[..., :-1].astype(np.float32))
-
-
-def prepare(P: np.ndarray, rho: np.ndarray) -> Model:
+def prepare(P: Any, rho: np.ndarray) -> Model:
     """The dynamics of one agent, or with a leading axis of all of them."""
-    return Model(tabulate(P), tabulate(rho))
+    flat = lambda x: x.reshape(*x.shape[:-3], -1, x.shape[-1])  # (s, a) in the order of theta
+    rows = tabulate(flat(P.p), flat(P.next)) if isinstance(P, Sparse) else tabulate(flat(P))
+    return Model(rows, tabulate(rho))
 
 
-def draw(table: Draw, index: tuple[Int[Array, ""], ...], u: Float[Array, ""]) -> Int[Array, ""]:
-    """The outcome of row `index` for a uniform number u."""
-    return table.outcome[(*index, jnp.sum(u >= table.below[index]))]
+def generators(key: RngKey, B: int) -> UInt32[Array, "B 4"]:
+    """The state of each trajectory's own generator: 128 bits from the counter key and the trajectory's number."""
+    words = jax.vmap(lambda j: jax.random.key_data(jax.random.fold_in(key, j)))(jnp.arange(2 * B))
+    return words.reshape(B, -1)[:, :4]
 
 
-def play(model: Model, log_pi: Float[Array, "S A"], key: RngKey, K: int) -> tuple[Int[Array, " K"], Int[Array, " K"]]:
-    """One trajectory of K steps, two uniform numbers each: one for the state, one for the action."""
-    below = jnp.cumsum(jnp.exp(log_pi.astype(jnp.float32)), axis=1)[:, :-1]
-    u = jax.random.uniform(key, (K, 2), jnp.float32)
+def bits(g: Generator) -> tuple[Generator, Int[Array, ""]]:
+    """31 random bits, by xoshiro128++ (Blackman and Vigna, 2021); a lane's stream has nothing to do with another's."""
+    left = lambda x, k: (x << k) | (x >> (32 - k))
+    s0, s1, s2, s3 = g
+    v = (left(s0 + s3, 7) + s0) >> 1
+    t = s1 << 9
+    s2, s3 = s2 ^ s0, s3 ^ s1
+    s1, s0 = s1 ^ s2, s0 ^ s3
+    return jnp.stack([s0, s1, s2 ^ t, left(s3, 11)]), v.astype(jnp.int32)
 
-    def act(s: Int[Array, ""], u: Float[Array, ""]) -> Int[Array, ""]:
-        return jnp.sum(u >= below[s], dtype=jnp.int32)
 
-    def step(sa: tuple[Array, Array], u: Float[Array, "2"]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        s = draw(model.next, sa, u[0])
-        a = act(s, u[1])
-        return (s, a), (s, a)
+def draw(table: Draw, row: Int[Array, ""] | int, v: Int[Array, ""]) -> Int[Array, ""]:
+    """The outcome of a row for 31 random bits: the upper ones choose a bin, the others one of its two outcomes."""
+    W = table.cut.shape[-1]
+    rest = 31 - (W.bit_length() - 1)
+    i = row * W + (v >> rest)
+    second = (v & (2**rest - 1)) >= table.cut.reshape(-1)[i]
+    return table.outcome.reshape(-1)[2 * i + second]
 
-    s = draw(model.first, (), u[0, 0])
-    first = (s, act(s, u[0, 1]))
-    _, rest = lax.scan(step, first, u[1:])
-    states, actions = (jnp.concatenate([x[None], xs]) for x, xs in zip(first, rest, strict=True))
-    return states, actions
+
+def play(model: Model, below: Int[Array, "S others"], g: Generator, K: int) -> Int[Array, " K"]:
+    """One trajectory of K steps, two draws each: one for the state, one for the action."""
+    A = below.shape[1] + 1
+
+    def act(s: Int[Array, ""], g: Generator) -> tuple[Generator, Int[Array, ""]]:
+        g, v = bits(g)
+        return g, s * A + jnp.sum(v >= below[s], dtype=jnp.int32)
+
+    def step(carry: tuple[Generator, Array], _: None) -> tuple[tuple[Generator, Array], Array]:
+        g, pair = carry
+        g, v = bits(g)
+        g, pair = act(draw(model.next, pair, v), g)
+        return (g, pair), pair
+
+    g, v = bits(g)
+    g, pair = act(draw(model.first, 0, v), g)
+    _, rest = lax.scan(step, (g, pair), None, length=K - 1)
+    return jnp.concatenate([pair[None], rest])
+
+
+def weigh(
+    weights: Weights, visited: Int[Array, "B K"], r: Float[Array, " d"], discount: Float[Array, " K"]
+) -> Float[Array, " d"]:
+    """The total weight of each pair (s, a), averaged over trajectories; r is each pair's cost."""
+    w = weights(discount * r[visited]) / len(visited)
+    return jnp.zeros_like(r).at[visited].add(w)
+
+
+def whole(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """Every score times the whole discounted cost: Eq. (5)."""
+    return jnp.broadcast_to(r.sum(axis=1, keepdims=True), r.shape)
+
+
+def to_go(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """Every score times what comes from it on."""
+    return jnp.cumsum(r[:, ::-1], axis=1)[:, ::-1]
+
+
+def leave_one_out(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """And minus the mean of the same over all other trajectories."""
+    mine = to_go(r)
+    return mine - (mine.sum(axis=0) - mine) / (len(r) - 1)
+
+
+COMPILED = (whole, to_go, leave_one_out)
+"""Weights that the compiled loop knows, by these numbers."""
 
 
 def _oracle(
@@ -90,30 +138,41 @@ def _oracle(
 ) -> Oracle:
     S, A = cost.shape
     model = jax.tree.map(jnp.asarray, model)
+    fast = kernels.available()
 
     def sample(theta: Theta, own: Own, key: RngKey, size: int | None) -> tuple[Trajectories, Own]:
         n = B if size is None else size
         if n < 1:
             raise InputError(f"{n} trajectories were asked for; an estimate needs at least 1")
-        log_pi = mdp.log_softmax_policy(theta, S, A)
-        keys = jax.vmap(lambda b: jax.random.fold_in(key, b))(jnp.arange(n))
-        return Trajectories(*jax.vmap(lambda k: play(model, log_pi, k, K))(keys)), own
+        if n < 2 and weights is leave_one_out:
+            raise InputError("the leave-one-out baseline needs at least 2 trajectories; B (or B0) = 1 has no others")
+        plain = lambda model, below, g: jax.vmap(lambda g: play(model, below, g, K))(g)
+        compiled = lambda model, below, g: kernels.play((*model.next, *model.first, below, g), n, K)
+        given = model, thresholds(mdp.softmax_policy(theta, S, A)), generators(key, n)
+        return Trajectories(_on_cpu(fast, compiled, plain, *given), A), own
 
     def gradient(theta: Theta, own: Own, batch: Trajectories) -> Theta:
-        log_pi = mdp.log_softmax_policy(theta, S, A)
-        visited = batch.states * A + batch.actions
-        r = (cost.astype(theta.dtype) + tau * log_pi).reshape(-1)[visited]
-        w = weights(jnp.asarray(gamma, theta.dtype) ** jnp.arange(K) * r) / len(visited)
+        visited, pi, r = batch.visited, mdp.softmax_policy(theta, S, A), cost.astype(theta.dtype)
+        if tau:
+            r = r + tau * mdp.log_softmax_policy(theta, S, A)
+        plain = partial(weigh, weights)
+        compiled = lambda *given: kernels.weigh(COMPILED.index(weights), *given)
+        discount = jnp.asarray(gamma, theta.dtype) ** jnp.arange(K)
+        total = _on_cpu(fast and weights in COMPILED, compiled, plain, visited, r.reshape(-1), discount)
         # A score is e_{s,a} - pi(.|s) in row s, so the weighted sum of scores needs only each pair's total weight.
-        total = jnp.zeros(S * A, theta.dtype).at[visited].add(w).reshape(S, A)
-        return (total - jnp.exp(log_pi) * total.sum(axis=1, keepdims=True)).reshape(-1)
+        total = total.reshape(S, A)
+        return (total - pi * total.sum(axis=1, keepdims=True)).reshape(-1)
 
-    return Oracle(lambda key: (), sample, gradient, lambda batch: batch.states.size)
+    return Oracle(lambda key: (), sample, gradient, lambda batch: batch.visited.size)
+
+
+def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Array], *given: Any) -> Array:
+    return lax.platform_dependent(*given, cpu=compiled, default=plain) if there else plain(*given)
 
 
 def reinforce(model: Model, cost: Float[Array, "S A"], gamma: float, B: int, K: int, tau: float = 0.0) -> Oracle:
     """Eq. (5) to the letter, averaged over B trajectories: (sum_t gamma^t r_t) (sum_k grad log pi(a_k|s_k))."""
-    return _oracle(model, cost, gamma, tau, B, K, lambda r: jnp.broadcast_to(r.sum(axis=1, keepdims=True), r.shape))
+    return _oracle(model, cost, gamma, tau, B, K, whole)
 
 
 def gpomdp(
@@ -130,13 +189,4 @@ def gpomdp(
     The leave-one-out baseline b_k of a trajectory is the mean of sum_{t>=k} gamma^t r_t over the B - 1 others, which is
     independent of its own scores; the whole batch's mean is not, and would shrink the gradient by (B-1)/B.
     """
-
-    def weights(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
-        to_go = jnp.cumsum(r[:, ::-1], axis=1)[:, ::-1]
-        if baseline == "none":
-            return to_go
-        if len(r) < 2:
-            raise InputError("the leave-one-out baseline needs at least 2 trajectories; B (or B0) = 1 has no others")
-        return to_go - (to_go.sum(axis=0) - to_go) / (len(r) - 1)
-
-    return _oracle(model, cost, gamma, tau, B, K, weights)
+    return _oracle(model, cost, gamma, tau, B, K, to_go if baseline == "none" else leave_one_out)

@@ -1,0 +1,262 @@
+/* The two inner loops of the sampled oracles for CPUs, called by XLA: the same integers, and the same sums in the
+ * same order, as `play` and `weigh` of oracles/sampled.py, which are their definition.
+ *
+ * Leading axes are lanes: agents, seeds, settings. An argument that lanes share has length 1 there.
+ */
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sched.h>
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include "xla/ffi/api/c_api.h"
+
+enum { TOGETHER = 8, TILE = 32, MOST_AXES = 16, SPLIT = 8 };
+
+typedef XLA_FFI_Buffer Buffer;
+
+/* ---- lanes ---- */
+
+typedef struct {
+  char *data;
+  int64_t step[MOST_AXES]; /* bytes from one lane to the next along each leading axis: 0 where they share */
+} Operand;
+
+typedef struct Work Work;
+typedef void Lane(const Work *, char **operand);
+
+struct Work {
+  Lane *lane;
+  int axes, operands;
+  int64_t length[MOST_AXES], lanes, block;
+  Operand operand[8];
+  int64_t A, B, K, W, W0, d; /* actions, trajectories, their steps, bins of the tables, pairs (s, a) */
+  int weights, wide;         /* which, and whether they are float64 */
+  atomic_llong next, done;
+  atomic_int users;
+};
+
+static void use(const Work *w, int64_t n) {
+  char *at[8];
+  for (int o = 0; o < w->operands; o++) {
+    int64_t rest = n;
+    at[o] = w->operand[o].data;
+    for (int x = w->axes - 1; x >= 0; x--) {
+      at[o] += rest % w->length[x] * w->operand[o].step[x];
+      rest /= w->length[x];
+    }
+  }
+  w->lane(w, at);
+}
+
+static void help(void *data) {
+  Work *w = data;
+  for (;;) {
+    int64_t first = atomic_fetch_add(&w->next, w->block);
+    if (first >= w->lanes) break;
+    int64_t last = first + w->block < w->lanes ? first + w->block : w->lanes;
+    for (int64_t n = first; n < last; n++) use(w, n);
+    atomic_fetch_add(&w->done, last - first);
+  }
+  if (atomic_fetch_sub(&w->users, 1) == 1) free(w);
+}
+
+/* All lanes, on this thread and on as many of XLA's as come in time. */
+static void run(XLA_FFI_CallFrame *call, Work *w) {
+  int64_t threads = 1;
+  XLA_FFI_ThreadPool_NumThreads_Args asked = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, call->ctx, &threads};
+  if (call->api->XLA_FFI_ThreadPool_NumThreads(&asked)) threads = 1;
+  w->block = w->lanes / (SPLIT * threads) + 1;
+  int64_t helpers = (w->lanes + w->block - 1) / w->block - 1;
+  if (helpers > threads - 1) helpers = threads - 1;
+  atomic_store(&w->users, 2);
+  for (int64_t i = 0; i < helpers; i++) {
+    XLA_FFI_ThreadPool_Schedule_Args task = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, NULL, call->ctx, help, w};
+    atomic_fetch_add(&w->users, 1);
+    if (call->api->XLA_FFI_ThreadPool_Schedule(&task)) {
+      atomic_fetch_sub(&w->users, 1);
+      break;
+    }
+  }
+  help(w);
+  while (atomic_load(&w->done) < w->lanes) sched_yield();
+  if (atomic_fetch_sub(&w->users, 1) == 1) free(w);
+}
+
+static XLA_FFI_Error *complain(XLA_FFI_CallFrame *call, const char *words) {
+  XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, words,
+                                    XLA_FFI_Error_Code_INVALID_ARGUMENT};
+  return call->api->XLA_FFI_Error_Create(&args);
+}
+
+/* XLA asks first which version of its interface this was made for. */
+static int asked_for_version(XLA_FFI_CallFrame *call) {
+  XLA_FFI_Extension_Base *x = call->extension_start;
+  if (!x || x->type != XLA_FFI_Extension_Metadata) return 0;
+  XLA_FFI_Metadata *m = ((XLA_FFI_Metadata_Extension *)x)->metadata;
+  m->api_version.major_version = XLA_FFI_API_MAJOR;
+  m->api_version.minor_version = XLA_FFI_API_MINOR;
+  m->traits = 0;
+  return 1;
+}
+
+static int64_t bytes(XLA_FFI_DataType type) { return type == XLA_FFI_DataType_F64 ? 8 : 4; }
+
+/* An argument or result whose last `own` axes belong to a lane. */
+static void add(Work *w, Buffer *b, int own) {
+  Operand *o = &w->operand[w->operands++];
+  int64_t size = bytes(b->dtype);
+  for (int64_t x = b->rank - 1; x >= b->rank - own; x--) size *= b->dims[x];
+  o->data = b->data;
+  for (int x = w->axes - 1; x >= 0; x--) {
+    o->step[x] = b->dims[x] == 1 ? 0 : size;
+    size *= b->dims[x];
+  }
+}
+
+static Work *work(Lane *lane, Buffer *result, int own) {
+  Work *w = calloc(1, sizeof *w);
+  w->lane = lane;
+  w->axes = (int)(result->rank - own);
+  w->lanes = 1;
+  for (int x = 0; x < w->axes; x++) w->lanes *= w->length[x] = result->dims[x];
+  return w;
+}
+
+/* ---- play: trajectories, eight at a time ---- */
+
+typedef int32_t V __attribute__((vector_size(4 * TOGETHER)));
+typedef uint32_t U __attribute__((vector_size(4 * TOGETHER)));
+
+static inline V gather(const int32_t *from, V at) {
+#ifdef __AVX2__
+  return (V)_mm256_i32gather_epi32(from, (__m256i)at, 4);
+#else
+  V x;
+  for (int l = 0; l < TOGETHER; l++) x[l] = from[at[l]];
+  return x;
+#endif
+}
+
+typedef struct { U s0, s1, s2, s3; } Generators;
+
+static inline U left(U x, int k) { return x << k | x >> (32 - k); }
+
+/* 31 random bits from each generator: xoshiro128++, Blackman and Vigna (2021). */
+static inline V draw(Generators *g) {
+  U v = (left(g->s0 + g->s3, 7) + g->s0) >> 1, t = g->s1 << 9;
+  g->s2 ^= g->s0, g->s3 ^= g->s1, g->s1 ^= g->s2, g->s0 ^= g->s3, g->s2 ^= t, g->s3 = left(g->s3, 11);
+  return (V)v;
+}
+
+/* The outcomes of rows of a table with 2^bins bins; */
+static inline V outcomes(const int32_t *cut, const int32_t *outcome, int bins, V row, V v) {
+  const V i = (row << bins) + (v >> (31 - bins)), rest = v & (int32_t)((1u << (31 - bins)) - 1);
+  return gather(outcome, 2 * i - (rest >= gather(cut, i)));
+}
+
+static inline int log2_of(int64_t n) { return 63 - __builtin_clzll((unsigned long long)n); }
+
+/* `groups` times eight trajectories from number b on, or as many as there are; one group's loads hide another's. */
+static inline __attribute__((always_inline)) void play_some(const Work *w, char **at, const int A, const int groups,
+                                                            const int64_t b) {
+  const int32_t *cut = (void *)at[0], *outcome = (void *)at[1], *cut0 = (void *)at[2], *outcome0 = (void *)at[3];
+  const int32_t *below = (void *)at[4];
+  const uint32_t *seed = (void *)at[5];
+  int32_t *visited = (void *)at[6];
+  const int bins = log2_of(w->W), bins0 = log2_of(w->W0);
+  const int lanes = w->B - b < groups * TOGETHER ? (int)(w->B - b) : groups * TOGETHER;
+  Generators g[2] = {0};
+  V pair[2] = {0}, seen[TILE][2];
+  for (int n = 0; n < groups * TOGETHER; n++) {
+    const uint32_t *own = seed + 4 * (b + (n < lanes ? n : 0));
+    Generators *to = &g[n / TOGETHER];
+    const int l = n % TOGETHER;
+    to->s0[l] = own[0], to->s1[l] = own[1], to->s2[l] = own[2], to->s3[l] = own[3];
+  }
+  for (int64_t first = 0; first < w->K; first += TILE) {
+    const int steps = w->K - first < TILE ? (int)(w->K - first) : TILE;
+    for (int t = 0; t < steps; t++)
+      for (int h = 0; h < groups; h++) {
+        const V u = draw(&g[h]), v = draw(&g[h]);
+        const V s = first + t ? outcomes(cut, outcome, bins, pair[h], u) : outcomes(cut0, outcome0, bins0, pair[h], u);
+        V a = {0};
+        for (int j = 0; j < A - 1; j++) a -= v >= gather(below, s * (A - 1) + j); /* a comparison that holds is -1 */
+        seen[t][h] = pair[h] = s * A + a;
+      }
+    for (int n = 0; n < lanes; n++)
+      for (int t = 0; t < steps; t++) visited[(b + n) * w->K + first + t] = seen[t][n / TOGETHER][n % TOGETHER];
+  }
+}
+
+static inline __attribute__((always_inline)) void play_with(const Work *w, char **at, const int A) {
+  int64_t b = 0;
+  for (; w->B - b > TOGETHER; b += 2 * TOGETHER) play_some(w, at, A, 2, b);
+  if (b < w->B) play_some(w, at, A, 1, b);
+}
+
+static void play_lane(const Work *w, char **at) {
+  switch (w->A) { /* loops of known length */
+    case 2: play_with(w, at, 2); break;
+    case 3: play_with(w, at, 3); break;
+    case 4: play_with(w, at, 4); break;
+    case 5: play_with(w, at, 5); break;
+    default: play_with(w, at, (int)w->A);
+  }
+}
+
+XLA_FFI_Error *fastfedpg_play(XLA_FFI_CallFrame *call) {
+  if (asked_for_version(call)) return NULL;
+  if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
+  Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
+  if (call->args.size != 6 || call->rets.size != 1 || out[0]->rank - 2 > MOST_AXES)
+    return complain(call, "play takes 6 arrays and gives 1");
+  Work *w = work(play_lane, out[0], 2);
+  const int own[] = {2, 3, 1, 2, 2, 2};
+  for (int i = 0; i < 6; i++) add(w, in[i], own[i]);
+  add(w, out[0], 2);
+  const int64_t r = out[0]->rank;
+  w->B = out[0]->dims[r - 2], w->K = out[0]->dims[r - 1];
+  w->W = in[0]->dims[in[0]->rank - 1], w->W0 = in[2]->dims[in[2]->rank - 1];
+  w->A = in[4]->dims[in[4]->rank - 1] + 1;
+  run(call, w);
+  return NULL;
+}
+
+/* ---- weigh: sums of weights ---- */
+
+enum { WHOLE, TO_GO, LEAVE_ONE_OUT };
+
+#define T double
+#define WEIGH weigh_double
+#include "weigh.h"
+#undef T
+#undef WEIGH
+#define T float
+#define WEIGH weigh_float
+#include "weigh.h"
+
+static void weigh_lane(const Work *w, char **at) {
+  if (w->wide) weigh_double(w, (void *)at[0], (void *)at[1], (void *)at[2], (void *)at[3]);
+  else weigh_float(w, (void *)at[0], (void *)at[1], (void *)at[2], (void *)at[3]);
+}
+
+XLA_FFI_Error *fastfedpg_weigh(XLA_FFI_CallFrame *call) {
+  if (asked_for_version(call)) return NULL;
+  if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
+  Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
+  if (call->args.size != 3 || call->rets.size != 1 || call->attrs.size != 1 || out[0]->rank - 1 > MOST_AXES)
+    return complain(call, "weigh takes 3 arrays and a number, and gives 1 array");
+  Work *w = work(weigh_lane, out[0], 1);
+  add(w, in[0], 2), add(w, in[1], 1), add(w, in[2], 1), add(w, out[0], 1);
+  w->d = out[0]->dims[out[0]->rank - 1];
+  w->B = in[0]->dims[in[0]->rank - 2], w->K = in[0]->dims[in[0]->rank - 1];
+  w->weights = *(int32_t *)((XLA_FFI_Scalar *)call->attrs.attrs[0])->value;
+  w->wide = out[0]->dtype == XLA_FFI_DataType_F64;
+  run(call, w);
+  return NULL;
+}

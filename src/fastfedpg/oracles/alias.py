@@ -1,0 +1,95 @@
+"""Tables to draw from in constant time, exact in integers: Walker's alias method (1977) on masses that add up to 2^31.
+
+Probabilities are rounded once, to multiples of 2^-31; from there on nothing is rounded, so what is drawn has exactly
+the probabilities that `masses` says, each within 2^-31 of the one asked for.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fastfedpg.errors import InputError
+
+UNIT = 2**31
+LARGEST = 2**29
+"""Bins of a table: indices of outcomes, two a bin, stay in int32."""
+
+
+class Draw(NamedTuple):
+    """Distributions, one a row. A row has W bins, a power of two, of mass UNIT / W each; each has two outcomes."""
+
+    cut: Array | np.ndarray  # (…, W) int32: the mass of a bin's first outcome; the rest is its second's
+    outcome: Array | np.ndarray  # (…, W, 2) int32
+
+
+def tabulate(p: np.ndarray, names: np.ndarray | None = None) -> Draw:
+    """Distributions in the last axis, over 0, 1, … or the outcomes that are named."""
+    if names is None:
+        width = int((p > 0).sum(axis=-1).max())
+        names = np.argsort(p <= 0, axis=-1, kind="stable")[..., :width]  # outcomes that can happen come first
+        p = np.take_along_axis(p, names, axis=-1)
+    W = 1 << (p.shape[-1] - 1).bit_length()
+    if (bins := p.size // p.shape[-1] * W) > LARGEST:
+        raise InputError(
+            f"a table to draw from would have {bins:,} bins, of which {LARGEST:,} fit: too many states, or too many "
+            "states that can be reached from one"
+        )
+    mass = np.pad(masses(p).reshape(-1, p.shape[-1]), ((0, 0), (0, W - p.shape[-1])))
+    own = np.pad(names.reshape(mass.shape[0], -1), ((0, 0), (0, W - p.shape[-1]))).astype(np.int32)
+    cut, other = _bins(mass)
+    outcome = np.stack([own, np.take_along_axis(own, other, axis=1)], axis=-1)
+    shape = (*p.shape[:-1], W)
+    return Draw(np.minimum(cut, UNIT - 1).astype(np.int32).reshape(shape), outcome.reshape(*shape, 2))
+
+
+def masses(p: np.ndarray) -> np.ndarray:
+    """Integers near p * UNIT that add up to UNIT: rounded down, and one more where most was lost."""
+    exact = p * UNIT
+    mass = np.floor(exact)
+    lost = np.where(p > 0, exact - mass, -1.0)
+    rank = np.argsort(np.argsort(-lost, axis=-1, kind="stable"), axis=-1, kind="stable")
+    return (mass + (rank < UNIT - mass.sum(axis=-1, keepdims=True))).astype(np.int64)
+
+
+def _bins(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every row, what each bin keeps of its own outcome, and the bin whose outcome takes the rest.
+
+    Bins with less than their share are filled in turn from one that has more; once that has less too, it is next.
+    """
+    R, W = mass.shape
+    share, rows = UNIT // W, np.arange(R)
+    order = np.argsort(mass, axis=1, kind="stable")
+    left, other = mass.copy(), np.tile(np.arange(W), (R, 1))
+    rich, following = np.full(R, W - 1), np.ones(R, int)
+    poor = order[:, 0]
+    for _ in range(W):
+        giver = order[rows, rich]
+        needs = left[rows, poor] < share
+        other[rows, poor] = np.where(needs, giver, other[rows, poor])
+        left[rows, giver] -= np.where(needs, share - left[rows, poor], 0)
+        emptied = needs & (left[rows, giver] < share)
+        poor = np.where(emptied, giver, order[rows, np.minimum(following, W - 1)])
+        rich, following = rich - emptied, following + ~emptied
+    return np.where(other == np.arange(W), share, left), other
+
+
+def implied(table: Draw, outcomes: int) -> np.ndarray:
+    """The probabilities of 0, 1, …, outcomes - 1 that a table draws with, exactly."""
+    W = table.cut.shape[-1]
+    cut, outcome = np.asarray(table.cut, np.int64).reshape(-1, W), np.asarray(table.outcome).reshape(-1, W, 2)
+    part = np.stack([cut, UNIT // W - cut], axis=-1)
+    rows = np.broadcast_to(np.arange(len(cut))[:, None, None], outcome.shape)
+    mass = np.zeros((len(cut), outcomes), np.int64)
+    np.add.at(mass, (rows, outcome), part)
+    return mass.reshape(*table.cut.shape[:-1], outcomes) / UNIT
+
+
+def thresholds(pi: Float[Array, "S A"]) -> Int[Array, "S A-1"]:
+    """Action a is drawn for 31 bits v with below[a-1] <= v < below[a]; integers, so that nothing is lost in sums.
+
+    A probability is off by at most 2^-32 and what pi's own dtype loses; the last action's by as much for each other.
+    """
+    mass = jnp.round(pi[..., :-1] * float(UNIT)).astype(jnp.uint32)
+    return jnp.minimum(jnp.cumsum(mass, axis=-1, dtype=jnp.uint32), UNIT - 1).astype(jnp.int32)
