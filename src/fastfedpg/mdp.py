@@ -1,7 +1,8 @@
 """The mathematics of one agent's finite MDP, exactly: values, occupancy, gradients, optimal policies.
 
 All functions are pure, are written for one agent, and take costs (descent sign). Policies are tables of
-log-probabilities `log_pi (S, A)`. With an entropy weight tau > 0 the cost is c(s,a) + tau log pi(a|s).
+log-probabilities `log_pi (S, A)`. With an entropy weight tau > 0 the cost is c(s,a) + tau log pi(a|s). Transitions are
+an array (S, A, S) or a `Sparse`.
 """
 
 from typing import NamedTuple
@@ -9,13 +10,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import lu_factor, lu_solve
 from jaxtyping import Array, Float
 
-Kernel = Float[Array, "S A S"]
-Table = Float[Array, "S A"]
-Vector = Float[Array, " S"]
-Number = float | Float[Array, ""]
+from fastfedpg.transitions import TOLERANCE, Kernel, Number, Table, Vector, along, direct, expected, solver
+from fastfedpg.transitions import Sparse as Sparse
 
 NEVER = -1e4
 """A finite stand-in for log 0 that keeps 0 log 0 out of the sums; exp of it is exactly zero."""
@@ -26,20 +24,19 @@ def log_softmax_policy(theta: Float[Array, " d"], S: int, A: int) -> Table:
     return jax.nn.log_softmax(theta.reshape(S, A), axis=-1)
 
 
-def chain(P: Kernel, log_pi: Table) -> Float[Array, "S S"]:
-    """P^theta(s, s') = sum_a pi(a|s) P(s'|s, a)."""
-    return jnp.einsum("sap,sa->sp", P, jnp.exp(log_pi))
+def softmax_policy(theta: Float[Array, " d"], S: int, A: int) -> Table:
+    """Eq. (2): pi_theta(a|s)."""
+    return jax.nn.softmax(theta.reshape(S, A), axis=-1)
 
 
 def values(P: Kernel, cost: Table, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Vector:
     """Eq. (8): J^theta = (I - gamma P^theta)^-1 R^theta, the value from each state."""
-    c = jnp.sum(jnp.exp(log_pi) * (cost + tau * log_pi), axis=1)
-    return jnp.linalg.solve(jnp.eye(len(c), dtype=c.dtype) - gamma * chain(P, log_pi), c)
+    return solver(P, log_pi, gamma)(jnp.sum(jnp.exp(log_pi) * (cost + tau * log_pi), axis=1))
 
 
 def q_values(P: Kernel, cost: Table, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Table:
     """Q(s,a) = R(s,a) + gamma E[J(s')]; the entropy of the first action is not in it."""
-    return cost + gamma * P @ values(P, cost, gamma, log_pi, tau)
+    return cost + gamma * expected(P, values(P, cost, gamma, log_pi, tau))
 
 
 def objective(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Float[Array, ""]:
@@ -49,20 +46,34 @@ def objective(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table,
 
 def occupancy(P: Kernel, rho: Vector, gamma: Number, log_pi: Table) -> Vector:
     """d_rho(s) = (1 - gamma) sum_t gamma^t P(s_t = s)."""
-    return (1 - gamma) * jnp.linalg.solve(jnp.eye(len(rho), dtype=rho.dtype) - gamma * chain(P, log_pi).T, rho)
+    return (1 - gamma) * solver(P, log_pi, gamma)(rho, transpose=True)
+
+
+class Evaluated(NamedTuple):
+    """All that one factorisation tells about a policy."""
+
+    J: Float[Array, ""]  # Eq. (1)
+    visits: Table  # d(s) pi(a|s) / (1 - gamma): how often (s, a) is played, discounted
+    gradient: Table  # Eq. (9)
+
+
+def evaluated(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Evaluated:
+    """Objective, visits and gradient together.
+
+    Eq. (9) for the softmax table: dJ/dtheta_{s,a} = d(s) pi(a|s) (Q(s,a) - J(s)) / (1 - gamma), since
+    sum_a' grad log pi(a'|s) Q(s,a') pi(a'|s) is pi(a|s) (Q(s,a) - J(s)) in the coordinate (s,a). With entropy,
+    c + tau log pi takes the place of c; its direct derivative tau sum_a pi grad log pi is zero.
+    """
+    pi, c = jnp.exp(log_pi), cost + tau * log_pi
+    solve = solver(P, log_pi, gamma)
+    J = solve(jnp.sum(pi * c, axis=1))  # Eq. (8)
+    visits = solve(rho, transpose=True)[:, None] * pi
+    return Evaluated(rho @ J, visits, visits * (c + gamma * expected(P, J) - J[:, None]))  # Eqs. (1), (9)
 
 
 def gradient(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table, tau: Number = 0.0) -> Table:
-    """Eq. (9) for the softmax table: dJ/dtheta_{s,a} = d(s) pi(a|s) (Q(s,a) - J(s)) / (1 - gamma).
-
-    For softmax, sum_a' grad log pi(a'|s) Q(s,a') pi(a'|s) is pi(a|s) (Q(s,a) - J(s)) in the coordinate (s,a). With
-    entropy, c + tau log pi takes the place of c; its direct derivative tau sum_a pi grad log pi is zero.
-    """
-    pi, c = jnp.exp(log_pi), cost + tau * log_pi
-    factors = lu_factor(jnp.eye(len(rho), dtype=rho.dtype) - gamma * chain(P, log_pi))
-    J = lu_solve(factors, jnp.sum(pi * c, axis=1))  # Eq. (8)
-    visits = lu_solve(factors, rho, trans=1)  # d(s) / (1 - gamma)
-    return visits[:, None] * pi * (c + gamma * P @ J - J[:, None])
+    """Eq. (9): the policy gradient, by `evaluated`."""
+    return evaluated(P, cost, rho, gamma, log_pi, tau).gradient
 
 
 def truncated_objective(
@@ -74,8 +85,8 @@ def truncated_objective(
     of the K^2 products r_t score_k only those with k <= t survive.
     """
     c = jnp.sum(jnp.exp(log_pi) * (cost + tau * log_pi), axis=1)
-    P_pi = chain(P, log_pi)
-    J, _ = lax.scan(lambda J, _: (c + gamma * P_pi @ J, None), jnp.zeros_like(c), None, length=K)
+    ahead = along(P, log_pi)
+    J, _ = lax.scan(lambda J, _: (c + gamma * ahead(J), None), jnp.zeros_like(c), None, length=K)
     return rho @ J
 
 
@@ -91,17 +102,20 @@ def optimal(P: Kernel, cost: Table, gamma: Number, tau: float = 0.0) -> Optimum:
 
     Both improve monotonically. The plain form ends when no action improves by more than rounding, 64 eps max|J| for one
     step, so that J* is right to 64 eps max|J| / (1 - gamma); the soft one, which converges quadratically, when the
-    values stand still.
+    values stand still. Where values are iterated, 4 TOLERANCE takes the place of 64 eps: twice the difference that
+    their errors can make between two actions, or between two rounds.
     """
     S, A = cost.shape
-    slack = lambda J: 64 * jnp.finfo(cost.dtype).eps * jnp.max(jnp.abs(J))
+    eps = float(jnp.finfo(cost.dtype).eps)
+    share = 64 * eps if direct(P, S) else max(64 * eps, 4 * TOLERANCE)
+    slack = lambda J: share * jnp.max(jnp.abs(J))
 
     def always(action: Array) -> Table:
         return jnp.where(action[:, None] == jnp.arange(A), 0.0, NEVER).astype(cost.dtype)
 
     def improve(log_pi: Table) -> tuple[Table, Vector]:
         J = values(P, cost, gamma, log_pi, tau)
-        Q = cost + gamma * P @ J
+        Q = cost + gamma * expected(P, J)
         if tau > 0:
             return jax.nn.log_softmax(jnp.maximum((Q.min(axis=1, keepdims=True) - Q) / tau, NEVER), axis=1), J
         now = jnp.argmax(log_pi, axis=1)

@@ -25,7 +25,7 @@ class Show:
     """Draw a problem and say what it is."""
 
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
-    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P, reward, rho and gamma."""
+    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
     agents: int | None = None
@@ -87,8 +87,8 @@ def _facts(problem: TabularProblem) -> Iterator[str]:
         "gamma": f"{problem.gamma:g}",
         "rewards": f"in [{problem.reward.min():g}, {problem.reward.max():g}]; "
         f"reward range {problem.reward_range[0]:g} to {problem.reward_range[1]:g}",
-        "kernels": "shared by all agents" if problem.P.ndim == 3 else "differ between agents",
-        "starts": "shared by all agents" if problem.rho.ndim == 1 else "differ between agents",
+        "kernels": "differ between agents" if problem.own_kernels else "shared by all agents",
+        "starts": "differ between agents" if problem.own_starts else "shared by all agents",
         "J, uniform policy": f"{problem.scale * exact.J(problem, np.zeros((problem.S, problem.A))):.6g}",
     }
     own = [problem.scale * best.J for best in exact.own_optima(problem)]

@@ -13,6 +13,7 @@ from fastfedpg.problems.lines import opposed_line, river_swim
 from fastfedpg.problems.makers import compromise, garnet, random
 from fastfedpg.problems.tabular import Grid, TabularProblem, load
 from fastfedpg.problems.toy_text import cliff_walking, frozen_lake, taxi
+from fastfedpg.transitions import Sparse
 
 PROBLEMS: dict[str, Callable[..., TabularProblem]] = {
     "compromise": compromise,
@@ -86,6 +87,7 @@ def _as(what: str, kind: type, value: Any) -> Any:
 __all__ = [
     "PROBLEMS",
     "Grid",
+    "Sparse",
     "TabularProblem",
     "cliff_walking",
     "compromise",

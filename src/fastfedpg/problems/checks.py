@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from fastfedpg.errors import InputError
+from fastfedpg.transitions import Sparse
 
 SUM_TOLERANCE = 1e-6
 """Rows off by no more than this (float32 rounding over many states) are put right; anything larger is a mistake."""
@@ -21,11 +22,22 @@ def array(name: str, value: Any) -> np.ndarray:
         raise InputError(f"{name} is not an array of numbers: {error}") from None
     if result.dtype.kind not in "fiub":
         raise InputError(f"{name} is not an array of real numbers (its type is {result.dtype})")
-    result = result.astype(np.float64)
+    result = result.astype(np.float64, copy=False)
     if not np.isfinite(result).all():
         where = first(np.asarray(~np.isfinite(result)))
         raise InputError(f"{name}{list(where) or ''} is {result[where]}; every entry must be a finite number")
     return result
+
+
+def successors(states: np.ndarray, S: int) -> np.ndarray:
+    """The numbers of next states, as int32."""
+    bad = (states < 0) | (states >= S) | (states != np.floor(states))
+    if bad.any():
+        where = first(bad)
+        index = ("agent", "state", "action", "entry")[-len(where) :]
+        at = ", ".join(f"{what} {i}" for what, i in zip(index, where, strict=True))
+        raise InputError(f"next of {at} is {states[where]:.9g}; it must be a state, a whole number from 0 to {S - 1}")
+    return states.astype(np.int32)
 
 
 def first(bad: np.ndarray) -> tuple[int, ...]:
@@ -49,24 +61,35 @@ def reward_range(value: Any) -> tuple[float, float]:
     return float(result[0]), float(result[1])
 
 
-def shapes(P: np.ndarray, reward: np.ndarray, rho: np.ndarray) -> None:
+def shapes(P: Any, reward: np.ndarray, rho: np.ndarray) -> None:
     """Every axis against what the other arrays say it should be."""
     if reward.ndim != 3:
         raise InputError(f"reward has shape {reward.shape}; it must be (N, S, A): agents, states, actions")
     if 0 in reward.shape:
         raise InputError(f"reward has shape {reward.shape}; there must be at least one agent, state and action")
     N, S, A = reward.shape
-    _axes("P", P, {3: ("states", "actions", "next states"), 4: ("agents", "states", "actions", "next states")}, N, S, A)
+    if isinstance(P, Sparse):
+        _axes("p", P.p, _kernel("entries"), N, S, A)
+        if P.next.shape != P.p.shape:
+            raise InputError(f"next has shape {P.next.shape} and p {P.p.shape}; they must have the same")
+        if P.p.size == 0:
+            raise InputError(f"next and p have shape {P.p.shape}; there must be at least one entry for each row")
+    else:
+        _axes("P", P, _kernel("next states"), N, S, A)
     _axes("rho", rho, {1: ("states",), 2: ("agents", "states")}, N, S, A)
 
 
-def _axes(name: str, x: np.ndarray, forms: dict[int, tuple[str, ...]], N: int, S: int, A: int) -> None:
-    sizes = {"agents": N, "states": S, "next states": S, "actions": A}
+def _kernel(last: str) -> dict[int, tuple[str, ...]]:
+    return {3: ("states", "actions", last), 4: ("agents", "states", "actions", last)}
+
+
+def _axes(name: str, x: Any, forms: dict[int, tuple[str, ...]], N: int, S: int, A: int) -> None:
+    sizes: dict[str, Any] = {"agents": N, "states": S, "next states": S, "actions": A, "entries": "W"}
     if x.ndim not in forms:
-        wanted = " or ".join(str(tuple(sizes[axis] for axis in form)) for form in forms.values())
+        wanted = " or ".join(str(tuple(sizes[axis] for axis in form)).replace("'", "") for form in forms.values())
         raise InputError(f"{name} has shape {x.shape}; beside reward of shape {(N, S, A)} it must be {wanted}")
     for axis, meaning in enumerate(forms[x.ndim]):
-        if x.shape[axis] != sizes[meaning]:
+        if x.shape[axis] != sizes[meaning] and meaning != "entries":
             raise InputError(
                 f"{name} has shape {x.shape}: axis {axis} ({meaning}) has length {x.shape[axis]}, "
                 f"but reward of shape {(N, S, A)} says {sizes[meaning]}"

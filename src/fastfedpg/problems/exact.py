@@ -5,22 +5,30 @@ and works whatever JAX's 64-bit setting is, without changing it.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from fastfedpg import mdp
 from fastfedpg.core import Evaluation
 from fastfedpg.errors import InputError
 from fastfedpg.problems.tabular import TabularProblem
+from fastfedpg.transitions import as_kernel, direct
+
+AT_A_TIME = 2**20
+"""Numbers in one array of the equations of several agents that are solved together: 8 MB."""
 
 
 def J_i(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's objective, Eq. (1): (N,)."""
-    return _each(problem, theta, tau, mdp.objective)
+    if not problem.shared:
+        return _each(problem, theta, tau, mdp.objective)
+    common = _common(_arrays(problem.average()), _flat(problem, theta)[None], problem.gamma, tau)
+    return _sums(problem.cost, common.visits)[0] + common.entropy[0]
 
 
 def J(problem: TabularProblem, theta: Any, tau: float = 0.0) -> float:
@@ -34,8 +42,8 @@ def gradients(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarr
 
 
 def gradient(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
-    """The gradient of J: (S, A)."""
-    return gradients(problem, theta, tau).mean(axis=0)
+    """The gradient of J: (S, A); where dynamics are shared, that of the average MDP (Proposition 1)."""
+    return gradients(problem.average() if problem.shared else problem, theta, tau).mean(axis=0)
 
 
 def q_values(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
@@ -45,7 +53,8 @@ def q_values(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarra
 
 def occupancy(problem: TabularProblem, theta: Any) -> np.ndarray:
     """The discounted state occupancy d_rho: (N, S), the same for all agents where dynamics are shared."""
-    return _each(problem, theta, 0.0, _occupancy)
+    one = _each(problem.average() if problem.shared else problem, theta, 0.0, _occupancy)
+    return np.broadcast_to(one, (problem.N, problem.S))
 
 
 def returns(problem: TabularProblem, theta: Any) -> np.ndarray:
@@ -70,74 +79,142 @@ def optimum(problem: TabularProblem, tau: float = 0.0) -> Best:
 def own_optima(problem: TabularProblem, tau: float = 0.0) -> list[Best]:
     """Each agent's own optimum, were it alone; the mean of their J is a lower bound for every common policy."""
     with jax.enable_x64(True):
-        P, cost, rho, axes = _arrays(problem)
-
-        costs, policies = _optima(P, cost, rho, problem.gamma, tau, axes)
-        return [Best(float(c), np.asarray(policy)) for c, policy in zip(costs, policies, strict=True)]
+        costs, policies = _optima(*_arrays(problem), problem.gamma, tau, *_layout(problem))
+        return [Best(float(c), policy) for c, policy in zip(np.asarray(costs), np.asarray(policies), strict=True)]
 
 
 def evaluator(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Evaluation]:
     """The runtimes' view of a policy: thetas (n, d), or (n, N, d) for one policy per agent, to an Evaluation of n rows.
 
     Everything is in the user's units. With one policy per agent, J is the mean over agents of each one's own cost, and
-    the squared gradient norm the mean of their own.
+    the squared gradient norm the mean of their own. Where dynamics and policy are shared, equations are solved for the
+    average MDP alone, whose J and gradient are J and its gradient (Proposition 1): agents cost one product each.
     """
     J_star = optimum(problem, tau).J if problem.shared else np.nan
-    gamma, scale, hi = problem.gamma, problem.scale, problem.reward_range[1]
-
-    def one(P: Any, cost: Any, rho: Any, theta: Any) -> tuple[Any, Any, Any]:
-        log_pi = mdp.log_softmax_policy(theta, problem.S, problem.A)
-        plain = mdp.objective(P, cost, rho, gamma, log_pi)
-        full = mdp.objective(P, cost, rho, gamma, log_pi, tau) if tau else plain
-        return plain, full, mdp.gradient(P, cost, rho, gamma, log_pi, tau)
-
-    @jax.jit
-    def run(thetas: Any) -> tuple[Any, Any, Any]:
-        P, cost, rho, axes = _arrays(problem)
-
-        def policy(theta: Any) -> tuple[Any, Any, Any]:
-            own = theta.ndim == 2
-            plain, full, g = jax.vmap(one, in_axes=(*axes, 0 if own else None))(P, cost, rho, theta)
-            norm_sq = jnp.mean(jnp.sum(g**2, axis=(1, 2))) if own else jnp.sum(jnp.mean(g, axis=0) ** 2)
-            return plain, full.mean(), norm_sq
-
-        return jax.lax.map(policy, thetas)
+    gamma, scale = problem.gamma, problem.scale
+    average = _arrays(problem.average()) if problem.shared else None
+    arrays = cache(lambda: _arrays(problem))  # large, and needed only where agents differ in more than their rewards
 
     def evaluate(thetas: Any) -> Evaluation:
-        with jax.enable_x64(True):
-            plain, full, norm_sq = (np.asarray(x) for x in run(np.asarray(thetas, np.float64)))
-        return Evaluation(scale * full, scale * (full - J_star), scale**2 * norm_sq, hi / (1 - gamma) - scale * plain)
+        thetas = np.asarray(thetas, np.float64)
+        if average is not None and thetas.ndim == 2:
+            J, visits, norm_sq, _ = _common(average, thetas, gamma, tau)
+            returns = _sums(problem.reward, visits)
+        else:
+            with jax.enable_x64(True):
+                found = _evaluated(*arrays(), thetas, gamma, tau, *_layout(problem))
+                J, norm_sq, plain = (np.asarray(x) for x in found)
+            returns = problem.reward_range[1] / (1 - gamma) - scale * plain
+        return Evaluation(scale * J, scale * (J - J_star), scale**2 * norm_sq, returns)
 
     return evaluate
 
 
-def _arrays(problem: TabularProblem) -> tuple[Any, Any, Any, tuple[Any, ...]]:
-    axes = (0 if problem.P.ndim == 4 else None, 0, 0 if problem.rho.ndim == 2 else None)
-    return jnp.asarray(problem.P), jnp.asarray(problem.cost), jnp.asarray(problem.rho), axes
+Arrays: TypeAlias = tuple[Any, Any, Any]
+"""P, cost and rho on the device."""
+
+
+class Common(NamedTuple):
+    """What n policies do in the average MDP; none of it has an agent axis."""
+
+    J: np.ndarray  # (n,)
+    visits: np.ndarray  # (n, S, A): d(s) pi(a|s) / (1 - gamma)
+    norm_sq: np.ndarray  # (n,): ||grad J||^2
+    entropy: np.ndarray  # (n,): its part of every J_i, tau sum visits log pi
+
+
+def _common(average: Arrays, thetas: np.ndarray, gamma: float, tau: float) -> Common:
+    with jax.enable_x64(True):
+        return Common(*(np.asarray(x) for x in _of_average(*average, thetas, gamma, tau)))
+
+
+def _sums(per_agent: np.ndarray, visits: np.ndarray) -> np.ndarray:
+    """sum_{s,a} visits(s,a) x_i(s,a) for every policy and agent: (n, N), without a copy of (N, S, A)."""
+    table = per_agent.reshape(len(per_agent), -1)
+    return np.stack([table @ each.reshape(-1) for each in visits])
+
+
+def _arrays(problem: TabularProblem) -> Arrays:
+    with jax.enable_x64(True):
+        return as_kernel(problem.P), jnp.asarray(problem.cost), jnp.asarray(problem.rho)
+
+
+def _layout(problem: TabularProblem) -> tuple[tuple[int | None, int, int | None], int]:
+    """Which of P, cost and rho have an agent axis, and for how many agents equations are solved at a time."""
+    S, A = problem.S, problem.A
+    row = S if direct(problem.P, S) else A * problem.P.p.shape[-1]
+    axes = (0 if problem.own_kernels else None, 0, 0 if problem.own_starts else None)
+    return axes, min(problem.N, max(1, AT_A_TIME // (S * max(A, row))))
+
+
+def _flat(problem: TabularProblem, theta: Any) -> np.ndarray:
+    theta = np.asarray(theta, np.float64)
+    if theta.shape not in ((problem.S, problem.A), (problem.S * problem.A,)):
+        raise InputError(f"theta has shape {theta.shape}; it must be ({problem.S}, {problem.A}): states, actions")
+    return theta.reshape(-1)
 
 
 def _each(problem: TabularProblem, theta: Any, tau: float, function: Callable[..., Any]) -> np.ndarray:
     """function(P_i, cost_i, rho_i, gamma, log_pi, tau) for every agent i."""
-    theta = np.asarray(theta, np.float64)
-    if theta.shape not in ((problem.S, problem.A), (problem.S * problem.A,)):
-        raise InputError(f"theta has shape {theta.shape}; it must be ({problem.S}, {problem.A}): states, actions")
+    theta = _flat(problem, theta)
     with jax.enable_x64(True):
-        P, cost, rho, axes = _arrays(problem)
-        return np.asarray(_mapped(function, P, cost, rho, problem.gamma, theta.reshape(-1), tau, axes))
+        return np.asarray(_mapped(*_arrays(problem), theta, problem.gamma, tau, *_layout(problem), function))
 
 
-# Compiled once per shape, however often they are called.
+# Compiled once per shape, however often they are called; arrays are arguments, not constants of the program.
 
 
-@partial(jax.jit, static_argnames=("function", "axes"))
-def _mapped(function: Any, P: Any, cost: Any, rho: Any, gamma: Any, theta: Any, tau: Any, axes: Any) -> Any:
+def _agents(function: Callable[..., Any], arrays: tuple[Any, ...], axes: tuple[int | None, ...], size: int) -> Any:
+    """`vmap` over the arrays that have an agent axis, for `size` agents at a time."""
+
+    def one(own: list[Any]) -> Any:
+        mine = iter(own)
+        return function(*(x if axis is None else next(mine) for x, axis in zip(arrays, axes, strict=True)))
+
+    return lax.map(one, [x for x, axis in zip(arrays, axes, strict=True) if axis == 0], batch_size=size)
+
+
+@jax.jit
+def _of_average(P: Any, cost: Any, rho: Any, thetas: Any, gamma: Any, tau: Any) -> tuple[Any, ...]:
+    def policy(theta: Any) -> tuple[Any, ...]:
+        log_pi = mdp.log_softmax_policy(theta, *cost.shape[1:])
+        J, visits, g = mdp.evaluated(P, cost[0], rho, gamma, log_pi, tau)
+        return J, visits, jnp.sum(g**2), tau * jnp.sum(visits * log_pi)
+
+    return tuple(lax.map(policy, thetas))
+
+
+@partial(jax.jit, static_argnames=("axes", "size"))
+def _evaluated(
+    P: Any, cost: Any, rho: Any, thetas: Any, gamma: Any, tau: Any, axes: Any, size: int
+) -> tuple[Any, Any, Any]:
+    """J, ||grad J||^2 and every agent's J_i without entropy."""
+    own = thetas.ndim == 3
+
+    def one(P: Any, cost: Any, rho: Any, theta: Any) -> tuple[Any, Any, Any]:
+        log_pi = mdp.log_softmax_policy(theta, *cost.shape)
+        J, visits, g = mdp.evaluated(P, cost, rho, gamma, log_pi, tau)
+        return J, jnp.sum(g**2) if own else g, jnp.sum(visits * cost)
+
+    def policy(theta: Any) -> tuple[Any, Any, Any]:
+        J, g, plain = _agents(one, (P, cost, rho, theta), (*axes, 0 if own else None), size)
+        return J.mean(), g.mean() if own else jnp.sum(g.mean(axis=0) ** 2), plain
+
+    J, norm_sq, plain = lax.map(policy, thetas)
+    return J, norm_sq, plain
+
+
+@partial(jax.jit, static_argnames=("axes", "size", "function"))
+def _mapped(
+    P: Any, cost: Any, rho: Any, theta: Any, gamma: Any, tau: Any, axes: Any, size: int, function: Callable[..., Any]
+) -> Any:
     log_pi = mdp.log_softmax_policy(theta, *cost.shape[1:])
-    return jax.vmap(lambda P, c, r: function(P, c, r, gamma, log_pi, tau), in_axes=axes)(P, cost, rho)
+    return _agents(lambda P, c, r: function(P, c, r, gamma, log_pi, tau), (P, cost, rho), axes, size)
 
 
-@partial(jax.jit, static_argnames=("tau", "axes"))
-def _optima(P: Any, cost: Any, rho: Any, gamma: Any, tau: float, axes: Any) -> tuple[Any, Any]:
-    best = jax.vmap(lambda P, c: mdp.optimal(P, c, gamma, tau), in_axes=axes[:2])(P, cost)
+@partial(jax.jit, static_argnames=("tau", "axes", "size"))
+def _optima(P: Any, cost: Any, rho: Any, gamma: Any, tau: float, axes: Any, size: int) -> tuple[Any, Any]:
+    best = _agents(lambda P, c: mdp.optimal(P, c, gamma, tau), (P, cost), axes[:2], size)
     return jnp.sum(rho * best.values, axis=1), best.policy
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from fastfedpg.core import Oracle, Problem, Task
@@ -36,7 +37,7 @@ def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0
         tasks: Task = problem.cost
         of_task = lambda cost: build(model, cost)
     else:
-        P = np.broadcast_to(problem.P, (problem.N, problem.S, problem.A, problem.S))
+        P = jax.tree.map(lambda x: np.broadcast_to(x, (problem.N, *x.shape[-3:])), problem.P)
         rho = np.broadcast_to(problem.rho, (problem.N, problem.S))
         tasks = (prepare(P, rho), problem.cost)
         of_task = lambda task: build(*task)

@@ -5,6 +5,7 @@ import numpy as np
 from fastfedpg.errors import InputError
 from fastfedpg.problems.parameters import at_least, generator, unit
 from fastfedpg.problems.tabular import TabularProblem
+from fastfedpg.transitions import Sparse
 
 
 def compromise(agents: int = 2, mid: float = 0.6, gamma: float = 0.5) -> TabularProblem:
@@ -55,7 +56,7 @@ def garnet(
     """Garnet MDPs: from every (s, a) only `branching` states can be reached, chosen uniformly.
 
     Their probabilities are the gaps between branching - 1 sorted uniform cuts of [0, 1]. Rewards as in `random`; rho is
-    uniform.
+    uniform. The transitions are sparse: ten thousand states take as much memory as their branches.
     """
     _check_sizes(agents, S, A)
     if not 1 <= branching <= S:
@@ -63,17 +64,32 @@ def garnet(
     rng = generator(seed, "kernel")
     cuts = np.sort(rng.uniform(size=(S, A, branching - 1)), axis=-1)
     gaps = np.diff(cuts, axis=-1, prepend=0.0, append=1.0)
-    reached = np.argsort(rng.uniform(size=(S, A, S)), axis=-1)[..., :branching]
-    P = np.zeros((S, A, S))
-    np.put_along_axis(P, reached, gaps, axis=-1)
+    P = Sparse(_subsets(rng, (S, A), S, branching), gaps)
     return TabularProblem(P, _rewards(agents, S, A, kappa, seed), np.full(S, 1 / S), gamma, name="garnet")
 
 
 def _rewards(agents: int, S: int, A: int, kappa: float, seed: int) -> np.ndarray:
     unit("kappa", kappa)
-    U = np.stack([generator(seed, "reward", i).uniform(size=(S, A)) for i in range(agents)])
-    Rbar = (1 + generator(seed, "reward").uniform(size=(S, A))) / 3
-    return np.asarray(Rbar + kappa / 3 * (U - U.mean(axis=0)))
+    R = np.empty((agents, S, A))  # the only array of this size
+    for i in range(agents):
+        R[i] = generator(seed, "reward", i).uniform(size=(S, A))
+    R -= R.mean(axis=0)
+    R *= kappa / 3
+    R += (1 + generator(seed, "reward").uniform(size=(S, A))) / 3
+    return R
+
+
+def _subsets(rng: np.random.Generator, rows: tuple[int, ...], n: int, k: int) -> np.ndarray:
+    """For each row k different ones of 0, …, n-1, every subset equally likely, by Floyd's method.
+
+    For j = n-k, …, n-1 one of 0, …, j is drawn and taken, or j if the row has it already: of the subsets of {0, …, j}
+    with one element more than before, each is then as likely as the others. In which order they stand is not random.
+    """
+    taken = np.empty((*rows, k), np.int32)
+    for i, j in enumerate(range(n - k, n)):
+        drawn = rng.integers(j + 1, size=rows, dtype=np.int32)
+        taken[..., i] = np.where((taken[..., :i] == drawn[..., None]).any(axis=-1), j, drawn)
+    return taken
 
 
 def _check_sizes(agents: int, S: int, A: int) -> None:

@@ -4,12 +4,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.problems import checks
+from fastfedpg.transitions import Sparse
 
 NAMES = ("P", "reward", "rho", "gamma")
+SPARSE_NAMES = ("next", "p", "reward", "rho", "gamma")
 
 
 class Grid(NamedTuple):
@@ -32,7 +35,8 @@ class TabularProblem:
     """N agents in finite MDPs M_i = (S, A, R_i, P, gamma), Eq. (1).
 
     Args:
-        P: (S, A, S) transition probabilities, or (N, S, A, S) where the agents' dynamics differ.
+        P: (S, A, S) transition probabilities, or (N, S, A, S) where the agents' dynamics differ; or a `Sparse`, whose
+            `next` and `p` are (S, A, W) or (N, S, A, W).
         reward: (N, S, A), in the user's units; in [0, 1] unless `reward_range` says otherwise.
         rho: (S,) initial distribution, or (N, S).
         gamma: discount factor in [0, 1).
@@ -45,7 +49,7 @@ class TabularProblem:
         (2, 1, 2, True)
     """
 
-    P: Any  # all four: whatever numpy.array takes; afterwards float64 arrays, and a float
+    P: Any  # all four: whatever numpy.array takes, or a Sparse of such; afterwards float64 arrays, and a float
     reward: Any
     rho: Any
     gamma: Any
@@ -59,13 +63,18 @@ class TabularProblem:
     def __post_init__(self) -> None:
         """Convert to float64 and check everything that can be wrong."""
         put = lambda name, value: object.__setattr__(self, name, value)
-        for name in ("P", "reward", "rho"):
+        for name in ("reward", "rho"):
             put(name, checks.array(name, getattr(self, name)))
+        sparse = isinstance(self.P, Sparse)
+        put("P", Sparse(*map(checks.array, Sparse._fields, self.P)) if sparse else checks.array("P", self.P))
         put("gamma", checks.gamma(self.gamma))
         put("reward_range", checks.reward_range(self.reward_range))
         checks.shapes(self.P, self.reward, self.rho)
-        checks.distributions("P", self.P, ("agent", "state", "action") if self.P.ndim == 4 else ("state", "action"))
-        checks.distributions("rho", self.rho, ("agent",) if self.rho.ndim == 2 else ())
+        if sparse:
+            put("P", Sparse(checks.successors(self.P.next, self.S), self.P.p))
+        name, p = list(self.kernel_arrays().items())[-1]
+        checks.distributions(name, p, ("agent", "state", "action") if self.own_kernels else ("state", "action"))
+        checks.distributions("rho", self.rho, ("agent",) if self.own_starts else ())
         checks.rewards(self.reward, self.reward_range)
         put("states", tuple(self.states) or tuple(f"s{s}" for s in range(self.S)))
         put("actions", tuple(self.actions) or tuple(f"a{a}" for a in range(self.A)))
@@ -89,7 +98,25 @@ class TabularProblem:
     @property
     def shared(self) -> bool:
         """Whether all agents have the same dynamics and start: only then J*, gap and the average MDP are defined."""
-        return self.P.ndim == 3 and self.rho.ndim == 1
+        return not (self.own_kernels or self.own_starts)
+
+    @property
+    def own_kernels(self) -> bool:
+        """Whether P has an agent axis."""
+        return int((self.P.p if isinstance(self.P, Sparse) else self.P).ndim) == 4
+
+    @property
+    def own_starts(self) -> bool:
+        """Whether rho has an agent axis."""
+        return int(self.rho.ndim) == 2
+
+    def kernel(self, i: int) -> Any:
+        """Agent i's own P."""
+        return jax.tree.map(lambda x: x[i], self.P) if self.own_kernels else self.P
+
+    def kernel_arrays(self) -> dict[str, np.ndarray]:
+        """P as it is put away: P, or next and p; the probabilities come last."""
+        return self.P._asdict() if isinstance(self.P, Sparse) else {"P": self.P}
 
     @property
     def scale(self) -> float:
@@ -110,18 +137,25 @@ class TabularProblem:
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""
-        np.savez(path, P=self.P, reward=self.reward, rho=self.rho, gamma=np.float64(self.gamma))
+        arrays = {**self.kernel_arrays(), "reward": self.reward, "rho": self.rho, "gamma": np.float64(self.gamma)}
+        np.savez(path, **arrays)
 
 
 def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem:
-    """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma."""
-    arrays: dict[str, Any] = dict(read_npz(path, NAMES))
+    """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma.
+
+    Where transitions are sparse, `next` and `p` take the place of P.
+    """
+    arrays: dict[str, Any] = dict(read_npz(path, NAMES, SPARSE_NAMES))
+    if "P" not in arrays:
+        arrays["P"] = Sparse(arrays.pop("next"), arrays.pop("p"))
     return TabularProblem(**arrays, reward_range=reward_range or (0.0, 1.0), name=Path(path).name)
 
 
-def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file that must hold exactly these names; nothing is unpickled."""
+def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file that must hold exactly these names, or one of these others; nothing is unpickled."""
     path = Path(path)
+    allowed = ", or ".join(", ".join(form) for form in (names, *others))
     try:
         path.stat()
     except OSError as error:
@@ -129,14 +163,13 @@ def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     except ValueError as error:  # a NUL
         raise InputError(f"{str(path)!r}: {error}") from None
     if not path.is_file():
-        raise InputError(f"{path}: not a file; an .npz file with {', '.join(names)} is needed")
+        raise InputError(f"{path}: not a file; an .npz file with {allowed} is needed")
     try:
         with path.open("rb") as opened:
             file = np.load(opened, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(
-                    f"{path}: a single array; save the arrays {', '.join(names)} together with numpy.savez"
-                )
+                raise InputError(f"{path}: a single array; save the arrays {allowed} together with numpy.savez")
+            names = min((names, *others), key=lambda form: len(set(form) ^ set(file.files)))  # the one that is meant
             missing = [n for n in names if n not in file.files]
             extra = [n for n in file.files if n not in names]
             if missing or extra:
@@ -145,7 +178,7 @@ def read_npz(path: Path | str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
                     for what, which in (("lacks", missing), ("has the unknown", extra))
                     if which
                 ]
-                raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {', '.join(names)}")
+                raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {allowed}")
             return {n: _read(path, file, n) for n in names}
     except InputError:
         raise

@@ -9,6 +9,7 @@ import numpy as np
 from fastfedpg.problems import TabularProblem, exact
 from fastfedpg.study import canvas, maps
 from fastfedpg.study.maps import cells_of, grid_of, per_cell
+from fastfedpg.transitions import Sparse, expected
 
 SHOWN = 6
 """Agents that have a panel; the others are counted."""
@@ -37,7 +38,7 @@ def draw_grid(axes: Sequence[Any], problem: TabularProblem) -> list[str]:
     norm, notes = _range(np.stack(paid)), set[str]()
     for i, (axis, values) in enumerate(zip(axes, paid, strict=False)):
         image = axis.imshow(values, **norm)
-        if problem.P.ndim == 4:
+        if problem.own_kernels:
             _moves(axis, problem, i)
         if not anywhere(problem):
             _starts(axis, problem, i)
@@ -45,7 +46,7 @@ def draw_grid(axes: Sequence[Any], problem: TabularProblem) -> list[str]:
         maps.furnish(axis, grid_of(problem))
     canvas.bar(image, axes, "reward for arriving" if grid_of(problem).arriving else "reward (mean over actions)")
     said = sorted(notes)
-    if problem.P.ndim == 4:
+    if problem.own_kernels:
         said.append("arrows: where each action takes the agent, on average")
     said.append("the start: any cell, all equally likely" if anywhere(problem) else "rings: the start, by their area")
     if problem.shared:
@@ -70,11 +71,11 @@ def pay(problem: TabularProblem, i: int) -> np.ndarray:
 
 def displacement(problem: TabularProblem, i: int) -> np.ndarray:
     """Where agent i's actions take it on average, (cells, A, 2): rows down and columns right, the mean over states."""
-    P, cells = problem.P[i] if problem.P.ndim == 4 else problem.P, cells_of(problem)
-    places = np.stack(np.divmod(cells, grid_of(problem).columns), axis=1)
-    inside = np.outer(cells >= 0, cells >= 0)
-    moves = np.where(inside[:, :, None], places[None] - places[:, None], 0)
-    mean = np.einsum("sap,spk->sak", P, moves)
+    P, cells = problem.kernel(i), cells_of(problem)
+    inside = (cells >= 0).astype(float)  # what leads nowhere is no move
+    stays = expected(P, inside)
+    places = inside * np.stack(np.divmod(cells, grid_of(problem).columns))
+    mean = np.stack([inside[:, None] * (expected(P, x) - x[:, None] * stays) for x in places], axis=-1)
     number = np.maximum(per_cell(problem, np.ones(problem.S)).ravel(), 1)
     sums = [[per_cell(problem, mean[:, a, k]).ravel() for k in (0, 1)] for a in range(problem.A)]
     return np.moveaxis(np.array(sums), 2, 0) / number[:, None, None]
@@ -144,9 +145,12 @@ def _range(values: np.ndarray) -> dict[str, Any]:
 FEW = 12
 """Names are written out up to so many states or actions, numbers up to so many cells a panel."""
 
+MOST = 500
+"""Transitions are drawn for up to so many states: with more, a cell is smaller than a dot."""
+
 
 def _tables(Figure: Any, problem: TabularProblem, shown: Sequence[str]) -> tuple[Any, list[str]]:
-    number = len(shown) + (problem.S > 1)
+    number = len(shown) + (1 < problem.S <= MOST)
     rows, columns = maps.arranged(number)
     width = float(np.clip(0.45 * problem.A, 2.4, 3.2))
     height = float(np.clip(0.3 * problem.S, 0.8, 2.8)) + (1.0 if _named(problem.actions, 6) else 0.4)
@@ -168,13 +172,23 @@ def draw_tables(axes: Sequence[Any], problem: TabularProblem, shown: Sequence[st
     canvas.bar(image, axes, "reward")
     if problem.S == 1:
         return ["one state: all that happens is the choice of an action"]
-    P = problem.P.mean(axis=0) if problem.P.ndim == 4 else problem.P
-    image = axes[-1].imshow(P.mean(axis=1), cmap=maps.shades("#0072B2"), vmin=0, aspect="auto")
+    if problem.S > MOST:
+        return [f"transitions: not drawn for more than {MOST} states"]
+    image = axes[-1].imshow(_transitions(problem), cmap=maps.shades("#0072B2"), vmin=0, aspect="auto")
     axes[-1].set_title("transitions")
     _named_axes(axes[-1], problem.states, problem.states, "next state")
     canvas.bar(image, axes, "probability")
-    who = "over actions and agents, whose transitions differ" if problem.P.ndim == 4 else "over actions"
+    who = "over actions and agents, whose transitions differ" if problem.own_kernels else "over actions"
     return [f"transitions: from a state (row) to the next one (column), the mean {who}"]
+
+
+def _transitions(problem: TabularProblem) -> np.ndarray:
+    """From each state to each next one, (S, S): the mean over actions and agents."""
+    if not isinstance(problem.P, Sparse):
+        return np.asarray(problem.P.mean(axis=-2).reshape(-1, problem.S, problem.S).mean(axis=0))
+    mean, rows = np.zeros((problem.S, problem.S)), np.arange(problem.S)[:, None, None]
+    np.add.at(mean, (np.broadcast_to(rows, problem.P.next.shape), problem.P.next), problem.P.p)
+    return mean * problem.S / problem.P.p.sum()
 
 
 def _named(names: Sequence[str], longest: int) -> bool:
