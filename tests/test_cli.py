@@ -107,8 +107,8 @@ def test_help_names_every_command(flag, capsys):
     assert command(flag) == 0
     said = capsys.readouterr().out
     assert "usage: fastfedpg COMMAND" in said
-    for name, function in cli.COMMANDS.items():
-        assert f"  {name:<8} {function.__doc__.splitlines()[0]}" in said
+    for name in cli.COMMANDS:
+        assert f"  {name:<8} {cli.load(name).__doc__.splitlines()[0]}\n" in said
 
 
 def test_no_command_shows_the_help_and_is_an_error(capsys):
@@ -132,6 +132,22 @@ def test_run_help_explains_every_setting(capsys):
         "flags given beside",
     ):
         assert text in said
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("server", "or private: each site has its own, perhaps a module:function,"),
+        ("federate", "or module:function, which each agent calls for its own;"),
+        ("agent", "or module:function: this site's own,"),
+    ],
+)
+def test_deployed_runs_explain_which_problems_they_take(name, words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "79")
+    assert command(name, "--help") == 0
+    assert words in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert command("run", "--help") == 0
+    assert "module:function" not in capsys.readouterr().out
 
 
 def test_unknown_command(capsys):

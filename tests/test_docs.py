@@ -68,7 +68,8 @@ def test_paper_page_names_what_exists():
 
 LAYERS = (
     "errors",
-    "core",
+    "core kernels",
+    "transitions",
     "mdp",
     "oracles",
     "problems",

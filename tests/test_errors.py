@@ -175,7 +175,7 @@ FILES = {
     "empty": (lambda path: path.write_bytes(b""), "not an .npz file"),
     "cut short": (a_truncated_npz, "not an .npz file"),
     "damaged": (a_damaged_npz, "not an .npz file that can be read"),
-    "npy": (a_single_array, "a single array; save the arrays P, reward, rho, gamma together"),
+    "npy": (a_single_array, "a single array; save the arrays P, reward, rho, gamma, or next, p, reward, rho, gamma"),
     "pickle": (a_pickle, "not an .npz file"),
     "folder": (lambda path: path.mkdir(), "not a file"),
 }

@@ -45,7 +45,7 @@ class Settings:
     """What the methods of a comparison have in common."""
 
     problem: str = "compromise-grid"
-    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P, reward, rho and gamma."""
+    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
     agents: int | None = None
@@ -92,6 +92,10 @@ class Settings:
     """An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given."""
     runtime: Literal["simulate", "loop"] = "simulate"
     """Compiled, or the plain loop: the same numbers."""
+    agent_batch: int | None = None
+    """simulate: agents computed at a time, for less memory; all unless given. No number depends on it."""
+    shards: int | None = None
+    """simulate: devices that the agents are split over; one unless given. No number depends on it."""
     checkpoint_rounds: int | None = None
     """Rounds between two checkpoints; by the clock alone unless given."""
     checkpoint_seconds: float = 30.0
@@ -121,6 +125,8 @@ class Config(Settings):
             "participants",
             "checkpoint_rounds",
             "parameters",
+            "agent_batch",
+            "shards",
         ):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -63,32 +63,47 @@ class Combine(NamedTuple):
 
     With `per_agent` the result keeps one value per agent: each agent is then its own server, and State and Down have
     the leading axis N. Without `sent` nothing leaves the agent, and no message is counted.
+
+    `block`, where there is one, sums a power-of-two block of neighbouring agents to a leading axis of length 1, such
+    that merge(uploads) = finish(the blocks' sums, uploads, N) to the bit: then a device sends its sum alone.
     """
 
     merge: Callable[[Up], Up]
     per_agent: bool = False
     sent: bool = True
+    block: Callable[[Up], Up] | None = None
+    finish: Callable[[Up, Up, int], Up] | None = None
 
 
-def pairwise_mean(uploads: PyTree[Array]) -> PyTree[Array]:
-    """Average over the leading axis, always added in the same order: neighbours first, then neighbouring pairs, …
+def pairwise_sum(uploads: PyTree[Array]) -> PyTree[Array]:
+    """Add over the leading axis, always in the same order: neighbours first, then neighbouring pairs, …
 
     Each power-of-two block of agents is summed before it meets another block, so that neither batching nor devices nor
     the order of arrival change the result. Sums are taken in float64 where JAX's 64-bit mode is on.
     """
 
-    def average(x: Array) -> Array:
+    def add(x: Array) -> Array:
         total = x.astype(jnp.promote_types(x.dtype, jax.dtypes.canonicalize_dtype(jnp.float64)))
         while total.shape[0] > 1:
             if total.shape[0] % 2:
                 total = jnp.concatenate([total, jnp.zeros_like(total[:1])])
             total = total[0::2] + total[1::2]
-        return (total[0] / x.shape[0]).astype(x.dtype)
+        return total
 
-    return jax.tree.map(average, uploads)
+    return jax.tree.map(add, uploads)
 
 
-mean = Combine(pairwise_mean)
+def mean_of_sums(sums: PyTree[Array], uploads: PyTree[Array], N: int) -> PyTree[Array]:
+    """The average of N uploads, in their own dtypes, from sums of theirs."""
+    return jax.tree.map(lambda total, x: (total[0] / N).astype(x.dtype), pairwise_sum(sums), uploads)
+
+
+def pairwise_mean(uploads: PyTree[Array]) -> PyTree[Array]:
+    """Average over the leading axis, added in the order of `pairwise_sum`."""
+    return mean_of_sums(uploads, uploads, jax.tree.leaves(uploads)[0].shape[0])
+
+
+mean = Combine(pairwise_mean, block=pairwise_sum, finish=mean_of_sums)
 alone = Combine(lambda uploads: uploads, per_agent=True, sent=False)
 """No communication: every agent is given back what it said."""
 

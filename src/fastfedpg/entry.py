@@ -4,6 +4,10 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
+
+CACHE = 2**30
+"""Bytes of compiled programs that are kept: JAX itself forgets none."""
 
 
 def _leave(number: int, frame: object) -> None:
@@ -16,14 +20,41 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def keep_programs() -> None:
+    """JAX keeps compiled programs in the user's cache folder, so that the same command compiles only once.
+
+    JAX_COMPILATION_CACHE_DIR says where instead; empty, it keeps none. Where nothing can be written nothing is kept.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastfedpg" / "programs"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            return
+        files = sorted(((f.stat().st_mtime, f.stat().st_size, f) for f in folder.iterdir()), reverse=True)
+        total = 0
+        for _, size, file in files:
+            total += size
+            if total > CACHE:
+                file.unlink()
+    except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
 def main() -> None:
     """Run the command line. A request to end, from a batch system or a closed terminal, is treated like Ctrl-C."""
     every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     requests = [n for n in every if signal.getsignal(n) is not signal.SIG_IGN]  # nohup and shells mean it
     for number in requests:
         signal.signal(number, _leave)
+    keep_programs()
     from fastfedpg import cli
 
+    cli.prepare(sys.argv[1:])
     for number in requests:
         signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):

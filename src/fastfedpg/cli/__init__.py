@@ -1,30 +1,53 @@
-"""The command line: one file for each command."""
+"""The command line: one file for each command, imported when it is asked for."""
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from typing import TypeAlias
 
 from rich.console import Console
 
 from fastfedpg import __version__
-from fastfedpg.cli import agent, compare, kit, listing, proxy, resume, run, runs, server, show, verify
-from fastfedpg.cli.words import QuietConsole, say
+from fastfedpg.cli.consoles import QuietConsole, say
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.study import output
 
-COMMANDS: dict[str, Callable[[list[str], Console, Console], int]] = {
-    "run": run.run,
-    "compare": compare.compare,
-    "resume": resume.resume,
-    "runs": runs.runs,
-    "show": show.show,
-    "federate": server.federate,
-    "server": server.server,
-    "verify": verify.verify,
-    "agent": agent.agent,
-    "proxy": proxy.proxy,
-    "kit": kit.kit,
-    "list": listing.list_everything,
+Command: TypeAlias = Callable[[list[str], Console, Console], int]
+
+COMMANDS = {
+    "run": ("run.run", "Run one algorithm on one problem, and leave a folder with everything about it."),
+    "compare": ("compare.compare", "Compare methods on one problem and one budget, or finished runs."),
+    "resume": ("resume.resume", "Go on with a run or a comparison that was interrupted or killed."),
+    "runs": ("runs.runs", "List the runs below a folder, with their problem, algorithm, gap and state."),
+    "show": ("show.show", "Draw a problem and say what it is."),
+    "federate": (
+        "server.federate",
+        "Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents.",
+    ),
+    "server": ("server.server", "Run an algorithm with agents on other machines, over a Flower SuperLink."),
+    "verify": ("verify.verify", "Compare a deployed run with its simulation: number by number, or in distribution."),
+    "agent": ("agent.agent", "Be one site's agent: answer the server's questions through the site's own Flower node."),
+    "proxy": ("proxy.proxy", "Stand in front of a SuperLink: pass what nodes ask, and nothing else."),
+    "kit": (
+        "kit.kit",
+        "Make keys, certificates and systemd units for a server and its sites, one folder for each machine.",
+    ),
+    "list": ("listing.list_everything", "Show the problems, algorithms and oracles, a line each."),
 }
+"""Where each command is, and the first line of its docstring."""
+
+
+def load(name: str) -> Command:
+    """The function of a command."""
+    module, function = COMMANDS[name][0].split(".")
+    found: Command = getattr(import_module(f"fastfedpg.cli.{module}"), function)
+    return found
+
+
+def prepare(arguments: list[str]) -> None:
+    """Import what a command needs before it is called; help needs nothing of the sort."""
+    if arguments and arguments[0] in COMMANDS and not {"-h", "--help"} & {*arguments}:
+        load(arguments[0])
+        import_module("fastfedpg.study")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,11 +59,13 @@ def main(arguments: list[str] | None = None) -> int:
             console.print(_help(), highlight=False, markup=False, soft_wrap=True)
             return 0 if arguments else 2
         if arguments[0] == "--version":
+            from fastfedpg.study import output
+
             console.print(output.versions(), highlight=False)
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
-        return COMMANDS[arguments[0]](arguments[1:], console, errors)
+        return load(arguments[0])(arguments[1:], console, errors)
     except InputError as error:
         return say(errors, str(error), 2)
     except OSError as error:
@@ -50,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<8} {(f.__doc__ or '').splitlines()[0]}" for name, f in COMMANDS.items()]
+    lines = [f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items()]
     return (
         f"fastfedpg {__version__}: federated and multi-task policy gradients\n\nusage: fastfedpg COMMAND …\n\n"
         + "\n".join(lines)

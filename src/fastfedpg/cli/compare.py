@@ -8,7 +8,8 @@ import jax
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.words import new_name, noting, say, value_of
+from fastfedpg.cli.consoles import noting, say
+from fastfedpg.cli.words import new_name, value_of
 from fastfedpg.study import Interrupted, comparisons, table
 from fastfedpg.study.comparison import Comparison, from_file
 from fastfedpg.study.comparisons import Report

@@ -6,8 +6,8 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli import compare, run, server
-from fastfedpg.cli.words import noting, where
+from fastfedpg.cli import compare, ending, server
+from fastfedpg.cli.consoles import noting
 from fastfedpg.errors import InputError
 from fastfedpg.study import comparisons, execute, output, reopen
 from fastfedpg.study.progress import progress
@@ -40,6 +40,6 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
         return server.resume(folder, console, errors)
     note = noting(errors)
     with reopen(folder, note) as (planned, found):
-        note(where(planned, found))
+        note(ending.where(planned, found))
         work = lambda report, note: execute(planned, folder, report, found, note)
-        return run.carry_out(planned, folder, work, console, errors)
+        return ending.carry_out(planned, folder, work, console, errors)

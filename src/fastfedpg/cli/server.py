@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli import run
-from fastfedpg.cli.words import need_flower, new_name, noting, settings_for, where
+from fastfedpg.cli import ending
+from fastfedpg.cli.consoles import noting
+from fastfedpg.cli.words import need_flower, new_name, settings_for
 from fastfedpg.config import Config
 from fastfedpg.federation.settings import Address, Deployment, Keys, Terms
 from fastfedpg.runtime import Result
@@ -15,6 +16,24 @@ from fastfedpg.study import Plan, output, plan
 from fastfedpg.study.checkpoints import Checkpoint
 from fastfedpg.study.journal import Note
 from fastfedpg.study.progress import Report
+
+
+@dataclass(frozen=True)
+class Elsewhere(Config):
+    """A run whose agents are on other machines."""
+
+    problem: str = Config.problem
+    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or private:
+    each site has its own, perhaps a module:function, and the server is told --agents and --parameters alone."""
+
+
+@dataclass(frozen=True)
+class Here(Config):
+    """A run whose agents are on this machine."""
+
+    problem: str = Config.problem
+    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or
+    module:function, which each agent calls for its own; then give --agents and --parameters too."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,7 @@ class Federate:
 
 def server(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
-    given = settings_for(Server, "fastfedpg server", arguments)
+    given = settings_for(Server, "fastfedpg server", arguments, Elsewhere)
     need_flower()
     from fastfedpg.federation import link
 
@@ -68,7 +87,7 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
 
 def federate(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents."""
-    given = settings_for(Federate, "fastfedpg federate", arguments)
+    given = settings_for(Federate, "fastfedpg federate", arguments, Here)
     need_flower()
     out = given.out or new_name(Path("runs") / f"federate-{given.settings.algorithm}")
     how = Deployment(given.terms, Address(insecure=given.insecure), given.keys, local=True)
@@ -84,7 +103,7 @@ def resume(out: Path, console: Console, errors: Console) -> int:
     with deployment.opened_again(out, note) as (planned, how, found):
         if not how.local:
             link.check(how.address)
-        note(where(planned, found))
+        note(ending.where(planned, found))
         return _carry_out(planned, how, out, found, console, errors)
 
 
@@ -101,14 +120,20 @@ def _carry_out(
     from fastfedpg.federation import deployment, machine
 
     def work(report: Report, note: Note) -> Result:
+        stage = lambda words: report(stage=words)
+
+        def say(words: str) -> None:
+            stage(words)
+            note(words)
+
         with ExitStack() as stack:
             here = how
             if how.local:
-                started = machine.started(out, planned, how, note)
+                started = machine.started(out, planned, how, say)
                 here = replace(how, address=stack.enter_context(started))
-            return deployment.carry_out(planned, here, out, report, found, note)
+            return deployment.carry_out(planned, here, out, report, found, say, stage=stage)
 
-    code = run.carry_out(planned, out, work, console, errors)
+    code = ending.carry_out(planned, out, work, console, errors)
     console.print(
         f"who took part: {out / output.FEDERATION / deployment.LOG}", soft_wrap=True, highlight=False, markup=False
     )

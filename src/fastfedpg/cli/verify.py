@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.words import noting
+from fastfedpg.cli.consoles import noting
 from fastfedpg.study.progress import progress
 
 

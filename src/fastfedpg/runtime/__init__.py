@@ -1,6 +1,8 @@
 """Ways to run an algorithm, all with the same numbers."""
 
+from fastfedpg.runtime.layout import layout_of
 from fastfedpg.runtime.loop import loop, loop_records
+from fastfedpg.runtime.memory import check_memory
 from fastfedpg.runtime.record import (
     Diverged,
     MessageSizes,
@@ -21,7 +23,9 @@ __all__ = [
     "Result",
     "Schedule",
     "Standing",
+    "check_memory",
     "collect",
+    "layout_of",
     "loop",
     "loop_records",
     "message_sizes",

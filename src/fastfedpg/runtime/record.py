@@ -24,6 +24,8 @@ class Schedule:
         participants: how many agents take part in a round; all, unless given.
         theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
         first_seed: the first seed.
+        agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory, and no number.
+        shards: devices that the agents are split over, one unless given; `simulate` alone. It changes no number.
     """
 
     rounds: int
@@ -32,6 +34,8 @@ class Schedule:
     participants: int | None = None
     theta0: Any = None
     first_seed: int = 0
+    agent_batch: int | None = None
+    shards: int | None = None
 
     def check(self, problem: Problem, algorithm: Algorithm) -> None:
         """Everything that can be wrong before the first round."""

@@ -15,7 +15,7 @@ def named(prefix: str, tree: Any) -> list[tuple[str, Any]]:
 
 def arrays_of(prefix: str, tree: Any) -> dict[str, np.ndarray]:
     """The leaves as plain arrays; a random key as its data."""
-    raw = lambda x: jax.random.key_data(x) if _is_key(x) else x
+    raw = lambda x: jax.random.key_data(x) if is_key(x) else x
     # Never ascontiguousarray: it gives a scalar an axis.
     return {name: np.asarray(raw(x), order="C") for name, x in named(prefix, tree)}
 
@@ -25,14 +25,15 @@ def restored(prefix: str, form: Any, arrays: dict[str, np.ndarray]) -> Any:
     leaves = []
     for name, x in named(prefix, form):
         saved = arrays[name]
-        leaf = jax.random.wrap_key_data(jnp.asarray(saved), impl=_impl(x)) if _is_key(x) else saved
+        leaf = jax.random.wrap_key_data(jnp.asarray(saved), impl=_impl(x)) if is_key(x) else saved
         if leaf.shape != x.shape or leaf.dtype != x.dtype:
             raise ValueError(f"{name} is {leaf.dtype}{leaf.shape}, and must be {x.dtype}{x.shape}")
         leaves.append(leaf)
     return jax.tree.unflatten(jax.tree.structure(form), leaves)
 
 
-def _is_key(x: Any) -> bool:
+def is_key(x: Any) -> bool:
+    """Whether it is an array of random keys."""
     return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 

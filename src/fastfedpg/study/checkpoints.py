@@ -30,7 +30,7 @@ KEPT = 2
 LARGEST_SHARE = 0.05
 """Of the time, at most this goes into checkpoints that are asked for by the clock."""
 
-FREE = ("checkpoint_rounds", "checkpoint_seconds")
+FREE = ("checkpoint_rounds", "checkpoint_seconds", "agent_batch", "shards")
 """Settings that change no number of a run."""
 
 
@@ -57,10 +57,12 @@ class Refused(ValueError):
 def identity(config: Config, problem: TabularProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
     """The settings and the arrays that decide a run's numbers, and what computes them."""
     digest = hashlib.sha256()
-    parts = () if problem is None else (problem.P, problem.reward, problem.rho, problem.gamma, problem.reward_range)
+    p = problem
+    parts = () if p is None else (*p.kernel_arrays().values(), p.reward, p.rho, p.gamma, p.reward_range)
     for array in (*parts, theta0):
         if array is not None:
-            digest.update(repr(np.shape(array)).encode() + np.ascontiguousarray(array, np.float64).tobytes())
+            digest.update(repr(np.shape(array)).encode())
+            digest.update(np.ascontiguousarray(array, np.float64).data)
     return Identity(versions, config, digest.hexdigest())
 
 

@@ -1,6 +1,5 @@
 """From a configuration to what it names, with everything checked that can be checked before anything is run."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -80,12 +79,20 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
     """
     algorithm = algorithm_of(config)
     known, problem, theta0 = (like.known, like.problem, like.theta0) if like else _built(config)
-    _check_memory(config, problem)
     schedule = Schedule(
-        config.rounds, config.seeds, config.metrics_every, config.participants, first_seed=config.first_seed
+        config.rounds,
+        config.seeds,
+        config.metrics_every,
+        config.participants,
+        first_seed=config.first_seed,
+        agent_batch=config.agent_batch,
+        shards=config.shards,
     )
     with jax.enable_x64(True):
         schedule.check(problem, algorithm)
+        if config.runtime == "simulate":
+            runtime.layout_of(problem, schedule)
+            runtime.check_memory(problem, algorithm, schedule)
         sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
     return Plan(config, known, problem, algorithm, schedule, sizes, theta0, tuple(_without_effect(config)))
 
@@ -148,18 +155,6 @@ def _unknown(thetas: Any) -> Evaluation:
     raise InputError("the problem is private: only the agents' own sites can evaluate a policy (fastfedpg server)")
 
 
-def _check_memory(config: Config, problem: Problem) -> None:
-    """Refuse what can't be held: the least is theta and one message of every agent, for every seed."""
-    d = np.shape(problem.theta0)[-1]
-    least = 8 * config.seeds * d * (problem.N + 2)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if least > there:
-        raise InputError(
-            f"seeds = {config.seeds}: {problem.N} agents with {d} parameters need at least "
-            f"{least / 2**30:,.0f} GB, and this machine has {there / 2**30:,.0f}; take fewer seeds"
-        )
-
-
 def _read_theta0(config: Config, shape: tuple[int | None, ...], axes: str) -> np.ndarray:
     """theta from a file; a length that is not set is the file's own."""
     path = str(config.theta0)
@@ -193,5 +188,8 @@ def _without_effect(config: Config) -> Iterator[str]:
         for setting in sorted(known - used):
             if getattr(config, setting) != getattr(defaults, setting):
                 yield f"{setting} = {getattr(config, setting)} has no effect: {what} {name} does not use it"
+    for setting in ("agent_batch", "shards"):
+        if config.runtime == "loop" and getattr(config, setting) is not None:
+            yield f"{setting} = {getattr(config, setting)} has no effect: the loop computes one agent after another"
     if config.B0 is not None and "B" not in used and "B0" in used:
         yield f"B0 = {config.B0} has no effect: oracle {config.oracle} plays no trajectories"

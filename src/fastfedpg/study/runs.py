@@ -114,6 +114,11 @@ def execute(
     state = "finished"
     stopped: BaseException | None = None
     pause = config.checkpoint_rounds if out is not None else None
+    if out is not None and config.shards is not None and jax.process_count() > 1:
+        raise InputError(
+            f"{out}: {jax.process_count()} processes share this run, and a folder is one process's; take "
+            "fastfedpg.simulate, and write its result in the first process (docs/scale.md)"
+        )
 
     def tick(done: int, standing: Callable[[], Standing]) -> None:
         journal.tick(done, standing)

@@ -83,6 +83,8 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: Re
         config.participants,
         theta0=start[np.arange(seeds) % len(start)],
         first_seed=config.first_seed + config.seeds,
+        agent_batch=config.agent_batch,
+        shards=config.shards,
     )
     with jax.enable_x64(True):
         running = runtime.simulate_records(

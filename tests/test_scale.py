@@ -1,0 +1,190 @@
+"""Many agents: in batches, over devices, over processes; compiled programs that are kept; help that is quick."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import reference as ref
+import sharded
+from fastfedpg import Config, InputError, simulate, with_oracle
+from fastfedpg.runtime import Schedule, memory, simulate_records
+from fastfedpg.study import plan
+
+HERE = Path(__file__).parent
+FAST, PLAYED = sharded.METHODS["fast_fedpg"], sharded.PROBLEMS["gpomdp"]
+
+
+def python(*words, **variables):
+    """Start a Python of its own."""
+    path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
+    environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu", **variables}
+    words = [sys.executable, *map(str, words)]
+    return subprocess.Popen(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def ended(process, code=0):
+    """What a process said, if it ended well."""
+    try:
+        out, errors = process.communicate(timeout=600)
+    finally:
+        process.kill()
+    assert process.returncode == code, errors[-3000:]
+    return out, errors
+
+
+@pytest.mark.parametrize(("participants", "batch"), [(None, 4), (9, 3), (None, 1)])
+def test_agents_in_batches_give_the_same_bits(participants, batch):
+    settings = {"seeds": 2, "metrics_every": 2, "participants": participants}
+    one, two = (simulate(PLAYED, FAST, 4, agent_batch=b, **settings) for b in (None, batch))
+    sharded.equal(one, two, exactly=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"agent_batch": 5}, "agent_batch = 5; it must divide the 16 agents that take part in a round, as 4, 8 would"),
+        ({"agent_batch": 2, "participants": 9}, "it must divide the 9 agents that take part in a round, as 1, 3 would"),
+        ({"agent_batch": 99}, "as 16 would"),
+        ({"agent_batch": 0}, "as 1 would"),
+        ({"shards": 17}, "shards = 17; there are only 16 agents to split"),
+        ({"shards": 3}, "shards = 3; it must divide the number of agents, 16, as 2, 4 would"),
+        ({"shards": 16}, "XLA_FLAGS=--xla_force_host_platform_device_count=16 in the environment"),
+        ({"shards": 1, "agent_batch": 3}, "it must divide the 16 agents of each of 1 shards, as 2, 4 would"),
+    ],
+)
+def test_what_does_not_divide_is_refused_before_any_work(settings, message):
+    with pytest.raises(InputError, match=message):
+        next(simulate_records(PLAYED, FAST, Schedule(1, **settings)))
+
+
+def test_one_shard_is_no_shard():
+    sharded.equal(simulate(PLAYED, FAST, 3), simulate(PLAYED, FAST, 3, shards=1), exactly=True)
+
+
+def test_too_little_memory_is_refused_with_both_numbers(monkeypatch):
+    """16 agents, d = 12: the carry is 2 + 2 x 16 vectors of 96 bytes, thrice; a batch of trajectories 4 x 6 x 2 x 4."""
+    need = memory.needed(PLAYED, FAST, Schedule(1))
+    assert need == (3 * 34 * 96 + 16 * 96 + 2 * 16 * 96, 16 * 6 * 192)
+    assert memory.needed(PLAYED, FAST, Schedule(1, agent_batch=2)).played == need.played // 8
+    assert memory.needed(PLAYED, FAST, Schedule(1, seeds=3)).played == 3 * need.played
+    monkeypatch.setattr(memory, "available", lambda: sum(need))
+    simulate(PLAYED, FAST, 1)
+    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    with pytest.raises(InputError, match=r"16 agents and 1 seed need about 0 MB, .* --agent-batch .now all at once."):
+        simulate(PLAYED, FAST, 1)
+    with pytest.raises(InputError, match="fewer agents or seeds would help"):
+        plan(Config(problem="random", agents=50, oracle="gpomdp"))
+
+
+def test_available_memory_is_the_machines_or_less():
+    assert 0 <= memory.available() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_eight_devices_give_the_numbers_of_one_and_only_combine_communicates():
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
+    ended(python(HERE / "sharded.py", "devices", XLA_FLAGS=flags))
+
+
+def test_two_processes_give_the_numbers_of_one(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    both = [python(HERE / "sharded.py", k, port, tmp_path / f"{k}.npz") for k in range(2)]
+    for process, said in [(process, process.communicate(timeout=600)) for process in both]:
+        assert process.returncode == 0, said[1][-3000:]
+    for name in ("scaffold_pg", "independent_pg"):
+        stood = []
+        records = simulate_records(
+            PLAYED, sharded.METHODS[name], Schedule(20, 2, 10), lambda done, now: stood.append(now()), pause=10
+        )
+        *_, last = records
+        kept = np.concatenate([np.ravel(x) for x in jax.tree.leaves(stood[-1][2:6])])
+        for k in range(2):
+            found = np.load(tmp_path / f"{k}.npz")
+            np.testing.assert_allclose(found[name], last.theta, atol=1e-9, rtol=0)
+            np.testing.assert_allclose(found[f"{name} memory"], kept, atol=1e-9, rtol=0)
+
+
+LISTENING = """
+import collections, sys
+from fastfedpg import entry
+entry.keep_programs()
+import jax
+seen = collections.Counter()
+jax.monitoring.register_event_listener(lambda name, **_: seen.update([name.rsplit("/", 1)[1]]))
+sys.argv = ["fastfedpg", "run", "--problem", "compromise", "--rounds", "2", "--out", sys.argv[1]]
+try:
+    entry.main()
+except SystemExit as end:
+    assert end.code == 0
+print(seen["cache_hits"], seen["cache_misses"])
+"""
+
+
+def test_the_second_run_compiles_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    said = [ended(python("-c", LISTENING, tmp_path / f"{k}", XDG_CACHE_HOME=str(tmp_path / "cache"))) for k in range(2)]
+    (hits, misses), again = (tuple(map(int, out.splitlines()[-1].split())) for out, _ in said)
+    assert hits == 0 < misses
+    assert again == (misses, 0)
+    assert "cache" not in said[1][1]
+
+
+@pytest.mark.parametrize("cache", ["a file", "not writable"])
+def test_a_cache_folder_that_cannot_be_used_is_no_error(cache, tmp_path, monkeypatch):
+    from fastfedpg import entry
+
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if cache == "a file":
+        (tmp_path / "fastfedpg").write_text("")
+    else:
+        monkeypatch.setattr(os, "access", lambda *_: False)
+    entry.keep_programs()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+
+
+def test_the_users_own_cache_folder_wins_and_old_programs_go(tmp_path, monkeypatch):
+    from fastfedpg import entry
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    entry.keep_programs()
+    assert (os.environ["JAX_COMPILATION_CACHE_DIR"], [*tmp_path.iterdir()]) == ("", [])
+    folder = tmp_path / "fastfedpg" / "programs"
+    folder.mkdir(parents=True)
+    for k in range(4):
+        (folder / f"{k}").write_bytes(bytes(10))
+        os.utime(folder / f"{k}", (k, k))
+    monkeypatch.setattr(entry, "CACHE", 25)
+    for name in ("JAX_COMPILATION_CACHE_DIR", *ALSO):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    entry.keep_programs()
+    assert sorted(f.name for f in folder.iterdir()) == ["2", "3"]
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(folder)
+
+
+ALSO = ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"]], ids=" ".join)
+def test_help_imports_neither_jax_nor_matplotlib(words):
+    program = "import sys\nfrom fastfedpg import entry\nsys.argv[0] = 'fastfedpg'\ntry:\n    entry.main()\n"
+    program += "except SystemExit:\n    print(sorted({'jax', 'matplotlib', 'scipy', 'flwr', 'numpy'} & {*sys.modules}))"
+    out, _ = ended(python("-c", program, *words))
+    assert "usage: fastfedpg" in out
+    assert out.splitlines()[-1] == "[]"
+
+
+def test_a_task_of_its_own_kernels_is_split_too():
+    """Where dynamics differ, tasks are trees of arrays."""
+    own = with_oracle(ref.small_problem(N=4, S=3, A=2, seed=1, kernels=True), "reinforce", B=2, K=3)
+    one, two, three = (simulate(own, FAST, 2, **s) for s in ({}, {"agent_batch": 2}, {"shards": 1}))
+    sharded.equal(one, two, exactly=True)
+    sharded.equal(one, three, exactly=True)
