@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit test-federation bench-federation format pages clean
+.PHONY: setup run test lint types unit test-federation bench bench-federation format pages clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,10 @@ unit: $(STAMP)
 # Real processes that are killed, cut off and kept waiting: about an hour. Network namespaces need root.
 test-federation: $(STAMP)
 	$(BIN)/python -m pytest -m federation -p no:xdist -v tests/test_federate.py
+
+# Environment steps per second beside NumPy and C, on an otherwise idle machine.
+bench: $(STAMP)
+	$(BIN)/python benchmarks/speed.py $(ARGS)
 
 # Seconds for one phase beside the smallest Flower app, on an otherwise idle machine.
 bench-federation: $(STAMP)
