@@ -125,6 +125,32 @@ def test_an_oracle_uses_them_and_says_the_same_without(monkeypatch):
     np.testing.assert_allclose(g, plain_g, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_short_floats_go_the_plain_way(dtype):
+    problem = with_oracle(ref.small_problem(), "reinforce", B=6, K=9)
+    oracle = problem.oracle(jnp.asarray(problem.tasks[0]))
+    theta = jnp.zeros(12, dtype)
+    batch, _ = oracle.sample(theta, (), jax.random.key(9), None)
+    g = oracle.gradient(theta, (), batch)
+    assert g.dtype == dtype
+    wide = oracle.gradient(theta.astype(jnp.float64), (), batch)
+    np.testing.assert_allclose(g.astype(jnp.float64), wide, atol=0.05 * float(abs(wide).max()))
+
+
+def test_wrong_types_and_shapes_are_refused():
+    """Not read as if they were others."""
+    visited, r = jnp.zeros((2, 3), jnp.int32), jnp.zeros(4)
+    for given in ((visited, r, jnp.zeros(3, jnp.float32)), (visited, r[None], jnp.zeros(3)), (r[None], r, r[:3])):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="weigh takes pairs as int32"):
+            jax.block_until_ready(kernels.weigh(0, *given))
+
+
+def test_it_can_be_switched_off(tmp_path):
+    code = "from fastfedpg import kernels; print(kernels.available())"
+    done = python(code, tmp_path, FASTFEDPG_KERNELS="off")
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
 def python(code, tmp_path, **environment):
     kept = {k: v for k, v in os.environ.items() if k != "CC"}
     return subprocess.run(

@@ -93,9 +93,9 @@ class Settings:
     runtime: Literal["simulate", "loop"] = "simulate"
     """Compiled, or the plain loop: the same numbers."""
     agent_batch: int | None = None
-    """simulate: agents computed at a time, for less memory; all unless given. No number depends on it."""
+    """simulate: agents computed at a time, for less memory; all unless given. Numbers stay, but for last bits."""
     shards: int | None = None
-    """simulate: devices that the agents are split over; one unless given. No number depends on it."""
+    """simulate: devices that the agents are split over; one unless given. Numbers stay, but for last bits."""
     checkpoint_rounds: int | None = None
     """Rounds between two checkpoints; by the clock alone unless given."""
     checkpoint_seconds: float = 30.0

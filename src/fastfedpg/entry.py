@@ -1,5 +1,6 @@
 """The console script: a guard around the second in which JAX is imported, then the command line."""
 
+import contextlib
 import io
 import os
 import signal
@@ -7,7 +8,7 @@ import sys
 from pathlib import Path
 
 CACHE = 2**30
-"""Bytes of compiled programs that are kept: JAX itself forgets none."""
+"""Bytes of compiled programs that are kept: JAX's own limit needs a further package."""
 
 
 def _leave(number: int, frame: object) -> None:
@@ -18,6 +19,20 @@ def _leave(number: int, frame: object) -> None:
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Of the compiled programs; another process may be doing the same."""
+    files = []
+    for file in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            about = file.stat()
+            files.append((about.st_mtime, about.st_size, file))
+    total = 0
+    for _, size, file in sorted(files, reverse=True):
+        total += size
+        if total > CACHE:
+            file.unlink(missing_ok=True)
 
 
 def keep_programs() -> None:
@@ -32,12 +47,7 @@ def keep_programs() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             return
-        files = sorted(((f.stat().st_mtime, f.stat().st_size, f) for f in folder.iterdir()), reverse=True)
-        total = 0
-        for _, size, file in files:
-            total += size
-            if total > CACHE:
-                file.unlink()
+        _forget_oldest(folder)
     except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)

@@ -97,12 +97,12 @@ def iterate(step: Callable[[Vector], Vector], gamma: Number, b: Vector, transpos
     nothing, hence (I - gamma P^theta)^-1 nothing by more than 1 / (1 - gamma), so that
     ||x - x*|| <= ||delta_{n+1} - gamma delta_n|| / (1 - gamma)^2. This is what is compared; it is small as soon as the
     chain has mixed. In any case it is at most 4 gamma^n / (1 - gamma)^2 ||x*||, which limits n even where rounding,
-    which is not in the bound, keeps it from falling. A loop of unknown length has no reverse mode; `mdp.gradient` needs
-    none.
+    which is not in the bound and costs about eps / (1 - gamma), keeps it from falling. A loop of unknown length has no
+    reverse mode; `mdp.gradient` needs none.
     """
     norm = (lambda x: jnp.sum(jnp.abs(x))) if transpose else (lambda x: jnp.max(jnp.abs(x)))
     tolerance = max(TOLERANCE, 8 * float(jnp.finfo(b.dtype).eps))
-    most = jnp.log(tolerance / 4 * (1 - gamma) ** 2) / jnp.log(gamma)
+    most = jnp.log(tolerance / 4 * (1 - gamma) ** 2) / jnp.log1p(gamma - 1)
 
     def unfinished(carry: tuple[Vector, Vector, Float[Array, ""], Array]) -> Array:
         x, delta, error, n = carry

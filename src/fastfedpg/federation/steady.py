@@ -41,7 +41,8 @@ class Steady:
     ) -> dict[int, bytes | Failure]:
         """What came in time."""
         heard: dict[int, bytes | Failure] = {}
-        count(0)
+        came = 0
+        count(came)
         while True:
             left = {node: q for node, q in questions.items() if node not in heard}
             if not left:
@@ -49,7 +50,8 @@ class Steady:
             try:
                 for answer in self._connected().ask(left, seconds):
                     heard[answer.node] = answer.content
-                    count(sum(not isinstance(content, Failure) for content in heard.values()))
+                    came += not isinstance(answer.content, Failure)
+                    count(came)
                     self._losses = 0
                 return heard
             except EngineLost as error:

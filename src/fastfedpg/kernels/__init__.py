@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("rollouts.c", "weigh.h"))
-FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
+FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
 SWITCH = "FASTFEDPG_KERNELS"
 """An environment variable: `off` does without."""
 
@@ -67,11 +67,23 @@ def _load() -> ctypes.CDLL:
             return ctypes.CDLL(str(kept))
         _compile(compiler, fresh)
         with contextlib.suppress(OSError):  # no home, or no room in it
-            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            half = kept.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(fresh, half)
-            half.replace(kept)
+            _keep(fresh, kept)
+            return ctypes.CDLL(str(kept))  # from there, since nothing may be executed in some systems' /tmp
         return ctypes.CDLL(str(fresh))
+
+
+def _keep(fresh: Path, kept: Path) -> None:
+    """Put a whole file in its place: others load it at the same time, on this machine or on another."""
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as half:
+        try:
+            half.write(fresh.read_bytes())
+            half.flush()
+            os.fsync(half.fileno())
+            Path(half.name).replace(kept)
+        except OSError:
+            Path(half.name).unlink()
+            raise
 
 
 def _compile(compiler: str, to: Path) -> None:
@@ -94,9 +106,10 @@ def _fingerprint(compiler: str) -> str:
     """Of all that the library depends on: its source, the compiler, XLA's interface and this processor."""
     made_by = subprocess.run([compiler, "--version"], capture_output=True, timeout=20, check=True).stdout
     try:
-        processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
-    except (OSError, StopIteration):
-        processor = platform.processor()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = {line for line in lines if line.lower().startswith(("flags", "features", "model name", "cpu part"))}
+    except OSError:
+        processor = {platform.processor()}
     sources = [file.read_bytes() for file in SOURCES]
-    parts = (*sources, made_by, version("jaxlib"), platform.machine(), processor, *FLAGS)
+    parts = (*sources, made_by, version("jaxlib"), platform.machine(), sorted(processor), *FLAGS)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -1,5 +1,5 @@
-/* The two inner loops of the sampled oracles for CPUs, called by XLA: the same integers, and the same sums in the
- * same order, as `play` and `weigh` of oracles/sampled.py, which are their definition.
+/* The two inner loops of the sampled oracles for CPUs, called by XLA: `play` and `weigh` of oracles/sampled.py, which
+ * are their definition. Trajectories are equal to the last bit, sums of weights to the order of their terms.
  *
  * Leading axes are lanes: agents, seeds, settings. An argument that lanes share has length 1 there.
  */
@@ -65,11 +65,17 @@ static void help(void *data) {
   if (atomic_fetch_sub(&w->users, 1) == 1) free(w);
 }
 
+static int failed(XLA_FFI_CallFrame *call, XLA_FFI_Error *error) {
+  XLA_FFI_Error_Destroy_Args args = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, NULL, error};
+  if (error) call->api->XLA_FFI_Error_Destroy(&args);
+  return error != NULL;
+}
+
 /* All lanes, on this thread and on as many of XLA's as come in time. */
 static void run(XLA_FFI_CallFrame *call, Work *w) {
   int64_t threads = 1;
   XLA_FFI_ThreadPool_NumThreads_Args asked = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, call->ctx, &threads};
-  if (call->api->XLA_FFI_ThreadPool_NumThreads(&asked)) threads = 1;
+  if (failed(call, call->api->XLA_FFI_ThreadPool_NumThreads(&asked))) threads = 1;
   w->block = w->lanes / (SPLIT * threads) + 1;
   int64_t helpers = (w->lanes + w->block - 1) / w->block - 1;
   if (helpers > threads - 1) helpers = threads - 1;
@@ -77,7 +83,7 @@ static void run(XLA_FFI_CallFrame *call, Work *w) {
   for (int64_t i = 0; i < helpers; i++) {
     XLA_FFI_ThreadPool_Schedule_Args task = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, NULL, call->ctx, help, w};
     atomic_fetch_add(&w->users, 1);
-    if (call->api->XLA_FFI_ThreadPool_Schedule(&task)) {
+    if (failed(call, call->api->XLA_FFI_ThreadPool_Schedule(&task))) {
       atomic_fetch_sub(&w->users, 1);
       break;
     }
@@ -106,6 +112,11 @@ static int asked_for_version(XLA_FFI_CallFrame *call) {
 
 static int64_t bytes(XLA_FFI_DataType type) { return type == XLA_FFI_DataType_F64 ? 8 : 4; }
 
+/* Whether an array has this type, and `own` axes beside those of the lanes. */
+static int fits(const Buffer *b, XLA_FFI_DataType type, int64_t lanes, int own) {
+  return b->dtype == type && b->rank == lanes + own;
+}
+
 /* An argument or result whose last `own` axes belong to a lane. */
 static void add(Work *w, Buffer *b, int own) {
   Operand *o = &w->operand[w->operands++];
@@ -120,6 +131,7 @@ static void add(Work *w, Buffer *b, int own) {
 
 static Work *work(Lane *lane, Buffer *result, int own) {
   Work *w = calloc(1, sizeof *w);
+  if (!w) return NULL;
   w->lane = lane;
   w->axes = (int)(result->rank - own);
   w->lanes = 1;
@@ -213,10 +225,13 @@ XLA_FFI_Error *fastfedpg_play(XLA_FFI_CallFrame *call) {
   if (asked_for_version(call)) return NULL;
   if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
   Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
-  if (call->args.size != 6 || call->rets.size != 1 || out[0]->rank - 2 > MOST_AXES)
-    return complain(call, "play takes 6 arrays and gives 1");
-  Work *w = work(play_lane, out[0], 2);
   const int own[] = {2, 3, 1, 2, 2, 2};
+  int right = call->args.size == 6 && call->rets.size == 1 && out[0]->rank - 2 <= MOST_AXES;
+  for (int i = 0; right && i < 6; i++)
+    right = fits(in[i], i == 5 ? XLA_FFI_DataType_U32 : XLA_FFI_DataType_S32, out[0]->rank - 2, own[i]);
+  if (!right) return complain(call, "play takes 5 arrays of int32 and one of uint32, and gives 1");
+  Work *w = work(play_lane, out[0], 2);
+  if (!w) return complain(call, "no memory");
   for (int i = 0; i < 6; i++) add(w, in[i], own[i]);
   add(w, out[0], 2);
   const int64_t r = out[0]->rank;
@@ -249,9 +264,14 @@ XLA_FFI_Error *fastfedpg_weigh(XLA_FFI_CallFrame *call) {
   if (asked_for_version(call)) return NULL;
   if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
   Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
-  if (call->args.size != 3 || call->rets.size != 1 || call->attrs.size != 1 || out[0]->rank - 1 > MOST_AXES)
-    return complain(call, "weigh takes 3 arrays and a number, and gives 1 array");
+  int right = call->args.size == 3 && call->rets.size == 1 && call->attrs.size == 1 && out[0]->rank - 1 <= MOST_AXES;
+  const XLA_FFI_DataType type = right ? out[0]->dtype : XLA_FFI_DataType_INVALID;
+  if (!right || (type != XLA_FFI_DataType_F32 && type != XLA_FFI_DataType_F64) ||
+      !fits(in[0], XLA_FFI_DataType_S32, out[0]->rank - 1, 2) || !fits(in[1], type, out[0]->rank - 1, 1) ||
+      !fits(in[2], type, out[0]->rank - 1, 1))
+    return complain(call, "weigh takes pairs as int32, costs and discounts of one float type and a number, and gives 1");
   Work *w = work(weigh_lane, out[0], 1);
+  if (!w) return complain(call, "no memory");
   add(w, in[0], 2), add(w, in[1], 1), add(w, in[2], 1), add(w, out[0], 1);
   w->d = out[0]->dims[out[0]->rank - 1];
   w->B = in[0]->dims[in[0]->rank - 2], w->K = in[0]->dims[in[0]->rank - 1];

@@ -16,6 +16,7 @@ static void WEIGH(const Work *w, const int32_t *visited, const T *r, const T *di
     }
   } else {
     T *others = calloc((size_t)K, sizeof(T)); /* sums to go over all trajectories */
+    if (!others) abort();
     const T rest = B > 1 ? (T)1 / (T)(B - 1) : 0;
     if (w->weights == LEAVE_ONE_OUT)
       for (int64_t b = 0; b < B; b++) {

@@ -89,7 +89,13 @@ def implied(table: Draw, outcomes: int) -> np.ndarray:
 def thresholds(pi: Float[Array, "S A"]) -> Int[Array, "S A-1"]:
     """Action a is drawn for 31 bits v with below[a-1] <= v < below[a]; integers, so that nothing is lost in sums.
 
-    A probability is off by at most 2^-32 and what pi's own dtype loses; the last action's by as much for each other.
+    A probability is off by at most (A - 1) 2^-32 + 2^-31, and by what pi's own dtype loses: the last action has what
+    the others leave, and 2^-31 at least. A row of float32 is off 1 by some 2^-24; that is spread over it.
     """
-    mass = jnp.round(pi[..., :-1] * float(UNIT)).astype(jnp.uint32)
-    return jnp.minimum(jnp.cumsum(mass, axis=-1, dtype=jnp.uint32), UNIT - 1).astype(jnp.int32)
+    wide = pi.astype(jnp.promote_types(pi.dtype, jnp.float32))  # float16 ends at 65,504
+    mass = jnp.round(wide * float(UNIT)).astype(jnp.uint32)
+    if wide.dtype == jnp.float32:
+        lacks = (jnp.uint32(UNIT) - mass.sum(axis=-1, keepdims=True, dtype=jnp.uint32)).astype(jnp.int32)
+        mass = mass + jnp.round(lacks * wide).astype(jnp.int32).astype(jnp.uint32)
+    below = jnp.cumsum(mass[..., :-1], axis=-1, dtype=jnp.uint32)
+    return jnp.minimum(below, UNIT - 1).astype(jnp.int32)

@@ -158,7 +158,8 @@ def _oracle(
         plain = partial(weigh, weights)
         compiled = lambda *given: kernels.weigh(COMPILED.index(weights), *given)
         discount = jnp.asarray(gamma, theta.dtype) ** jnp.arange(K)
-        total = _on_cpu(fast and weights in COMPILED, compiled, plain, visited, r.reshape(-1), discount)
+        known = weights in COMPILED and theta.dtype in (jnp.float32, jnp.float64)
+        total = _on_cpu(fast and known, compiled, plain, visited, r.reshape(-1), discount)
         # A score is e_{s,a} - pi(.|s) in row s, so the weighted sum of scores needs only each pair's total weight.
         total = total.reshape(S, A)
         return (total - pi * total.sum(axis=1, keepdims=True)).reshape(-1)

@@ -85,15 +85,30 @@ def available() -> int | None:
         there = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration, ValueError):
         return None
-    for folder, most, used in (
-        (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
-        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
+    return int(max(min(there, *_left_by_groups()), 0))
+
+
+def _left_by_groups(system: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[float]:
+    """What each control group above this process leaves of its limit (version 2); pages that can be dropped count."""
+    left = [float("inf")]
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return left
+    name = next((line[3:].strip("/") for line in lines if line.startswith("0::")), None)
+    if name is None:
+        return left
+    folder = system / name
+    for group in (folder, *folder.parents):
+        if not group.is_relative_to(system):
+            break
         try:
-            there = min(there, int((folder / most).read_text()) - int((folder / used).read_text()))
-        except (OSError, ValueError):  # no such group, or "max"
+            limit, used = (int((group / f"memory.{x}").read_text()) for x in ("max", "current"))
+            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            left.append(limit - used + int(stat.get("inactive_file", 0)))
+        except (OSError, ValueError):  # no such file, or no limit: "max"
             continue
-    return max(there, 0)
+    return left
 
 
 def _size(tree: Any) -> int:

@@ -116,7 +116,7 @@ def simulate_records(
                 now = _after(now, upto, parts, counts)
                 tick(now.round, standing)
         except KeyboardInterrupt:
-            if now.round > now.recorded:
+            if now.round > now.recorded and jax.process_count() == 1:  # others may not have been interrupted
                 yield record()
             raise
         noted, now = record(), now._replace(recorded=now.round)
