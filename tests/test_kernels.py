@@ -1,5 +1,6 @@
 """The compiled loops against the plain functions that define them, and the streams of random numbers they use."""
 
+import _ctypes
 import os
 import subprocess
 import sys
@@ -178,6 +179,22 @@ def test_a_compiler_that_fails_is_quoted(tmp_path):
     assert "failed: cc: no such luck" in done.stderr
 
 
+def test_a_compiler_that_makes_something_else_is_not_believed(tmp_path):
+    """A library without what is called, and words that are no text."""
+    odd = tmp_path / "cc"
+    copy = f"shutil.copy({_ctypes.__file__!r}, sys.argv[-1])"
+    odd.write_text(f"#!{sys.executable}\nimport shutil, sys\nif '-o' in sys.argv: {copy}\n")
+    odd.chmod(0o755)
+    code = "from fastfedpg import kernels; print(kernels.available())"
+    done = python(code, tmp_path, CC=str(odd))
+    assert done.stdout == "False\n", done.stderr
+    assert "has no fastfedpg_play, fastfedpg_weigh" in done.stderr
+    odd.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.stderr.buffer.write(b'\\xff\\n')\nsys.exit('-o' in sys.argv)\n"
+    )
+    assert "failed: \ufffd" in python(code, tmp_path, CC=str(odd)).stderr
+
+
 def test_it_is_compiled_once_and_kept(tmp_path):
     """The second process finds what the first one made; in a folder that can't be written it does without."""
     code = "from fastfedpg import kernels; print(kernels.available())"
@@ -186,8 +203,9 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     made = kept.stat().st_mtime_ns
     assert python(code, tmp_path).stdout == "True\n"
     assert kept.stat().st_mtime_ns == made
-    kept.write_bytes(b"damaged")
+    kept.write_bytes(kept.read_bytes()[:20_000])  # which would be loaded, and end the process
     assert python(code, tmp_path).stdout == "True\n"
+    assert kept.stat().st_size > 20_000
     blocked = tmp_path / "a file"
     blocked.touch()
     assert python(code, blocked).stdout == "True\n"

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 CACHE = 2**30
 """Bytes of compiled programs that are kept: JAX's own limit needs a further package."""
@@ -17,7 +18,13 @@ def _leave(number: int, frame: object) -> None:
     os._exit(130)
 
 
-def _interrupt(number: int, frame: object) -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_name == "_xla_gc_callback":  # JAX's, in which whatever is raised is lost: a little later
+            signal.signal(signal.SIGALRM, _interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            return
+        frame = frame.f_back
     raise KeyboardInterrupt
 
 
