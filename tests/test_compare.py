@@ -21,7 +21,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from commands import command
-from fastfedpg import Config, InputError, cli
+from fastfedpg import Config, InputError
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import Settings, from_toml
 from fastfedpg.study import budgets, comparisons, figures, files, folders, outcomes, plan, resume, run, tuning
@@ -975,7 +975,9 @@ def test_a_cut_file_in_a_comparison(finished, capsys):
 @contextmanager
 def stopping(monkeypatch, stop, title="fedavg_pg", at=4):
     """Something happens in the middle of one cell."""
-    real = cli.compare.progress
+    from fastfedpg.cli import compare
+
+    real = compare.progress
 
     @contextmanager
     def shown(console, name, rounds):
@@ -989,7 +991,7 @@ def stopping(monkeypatch, stop, title="fedavg_pg", at=4):
             yield heard
 
     with monkeypatch.context() as patch:
-        patch.setattr(cli.compare, "progress", shown)
+        patch.setattr(compare, "progress", shown)
         yield
 
 
@@ -1045,11 +1047,12 @@ KILLED = """
 import os, signal, sys
 from contextlib import contextmanager
 from fastfedpg import cli
+from fastfedpg.cli import compare
 from fastfedpg.study import figures
 @contextmanager
 def shown(console, name, rounds):
     yield lambda done, record=None: os.kill(os.getpid(), signal.SIGKILL) if (name, done) == ("fedavg_pg", 5) else None
-cli.compare.progress = shown
+compare.progress = shown
 cli.main(sys.argv[1:])
 """
 

@@ -130,8 +130,8 @@ ARRAYS = {
     "complex P": ({"P": P.astype(complex)}, ("P is not an array of real numbers", "complex128")),
     "words": ({"reward": np.full((N, S, A), "high")}, ("reward is not an array of real numbers",)),
     "missing name": ({"rho": None}, ("mdp.npz: lacks rho", "exactly P, reward, rho, gamma")),
-    "unknown name": ({"rewards": REWARD}, ("has the unknown rewards", "exactly P, reward, rho, gamma")),
-    "misspelt name": ({"reward": None, "R": REWARD}, ("lacks reward and has the unknown R",)),
+    "unknown name": ({"rewards": REWARD}, ("has also rewards", "exactly P, reward, rho, gamma")),
+    "misspelt name": ({"reward": None, "R": REWARD}, ("lacks reward and has also R",)),
     "needs pickle": (
         {"reward": np.array([[["a", None]]], dtype=object)},
         ("mdp.npz: reward holds Python objects, which need pickle", "plain numeric array"),
@@ -562,7 +562,9 @@ from fastfedpg.entry import main
 assert "jax" not in sys.modules
 main()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, "list"], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (130, "fastfedpg: interrupted before anything was done\n")
 
 

@@ -178,6 +178,11 @@ def test_rounding_in_rows_is_divided_out_but_the_users_array_is_not_touched():
         (lambda: random(kappa=2), r"kappa = 2; it must lie in \[0, 1\]"),
         (lambda: random(concentration=0), "must be positive"),
         (lambda: garnet(branching=30), "between 1 and S = 20"),
+        (
+            lambda: garnet(agents=10**9),
+            r"agents = 1000000000, S = 20, A = 4: .* GB, and this machine has .* less of them",
+        ),
+        (lambda: random(S=10**6), "or garnet, whose kernel is sparse"),
         (lambda: compromise(agents=0), "agents = 0; it must be at least 1"),
         (lambda: make("random", {"kapa": 1}), "did you mean 'kappa'"),
         (lambda: make("random", {"S": "2.5"}), "whole number"),

@@ -282,7 +282,7 @@ def test_mistakes_in_sparse_transitions_are_named(states, p, message):
     ("names", "says"),
     [
         (("next", "reward", "rho", "gamma"), "lacks p;"),
-        (("P", "next", "p", "reward", "rho", "gamma"), "has the unknown P;"),
+        (("P", "next", "p", "reward", "rho", "gamma"), "has also P;"),
         (("P", "reward", "gamma"), "lacks rho;"),
     ],
 )

@@ -101,7 +101,7 @@ AGENT = ("agent", "--agent", 0, "--socket", "s", "--state", "t")
         (("federate", "--problem", "gone:make", "--agents", 2, "--parameters", 3, "--evaluate", "server"), "private"),
         (("run", "--problem", "private"), "sites alone"),
         ((*AGENT, "--problem", "gone:make"), "give --agents"),
-        ((*AGENT, "--problem", "gone:make", "--agents", 2), "ModuleNotFound"),
+        ((*AGENT, "--problem", "gone:make", "--agents", 2), "no module 'gone'"),
         ((*AGENT, "--agent", 7), "agent = 7"),
         (("proxy", "--listen", "127.0.0.1:0"), "give --certificate, --key, --ca"),
         (("proxy", "--listen", "here", "--insecure"), "must be HOST:PORT"),

@@ -1,5 +1,7 @@
 """Problems without a map: one state, and random ones. Each is defined exactly in its docstring."""
 
+import os
+
 import numpy as np
 
 from fastfedpg.errors import InputError
@@ -38,8 +40,8 @@ def random(
     for every N and kappa. Kernels: P_i = (1 - kernel) P_0 + kernel P'_i with rows from Dirichlet(concentration). Agent
     i's draws are the same whatever N is. rho is uniform.
     """
-    _check_sizes(agents, S, A)
     unit("kernel", kernel)
+    _check_sizes(agents, S, A, 1 if kernel == 0 else 1 + agents)
     if not concentration > 0:
         raise InputError(f"concentration = {concentration:g}; it must be positive")
     rows = np.full(S, float(concentration))
@@ -92,6 +94,13 @@ def _subsets(rng: np.random.Generator, rows: tuple[int, ...], n: int, k: int) ->
     return taken
 
 
-def _check_sizes(agents: int, S: int, A: int) -> None:
+def _check_sizes(agents: int, S: int, A: int, kernels: int = 0) -> None:
+    """At least one of each, and not more than this machine holds: rewards twice, dense kernels four times."""
     for name, value in (("agents", agents), ("S", S), ("A", A)):
         at_least(name, value, 1)
+    least, there = 8 * S * A * (2 * agents + 4 * kernels * S), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if least > there:
+        raise InputError(
+            f"agents = {agents}, S = {S}, A = {A}: that takes about {least / 2**30:,.0f} GB, and this machine has "
+            f"{there / 2**30:,.0f}; take less of them{', or garnet, whose kernel is sparse' if kernels else ''}"
+        )

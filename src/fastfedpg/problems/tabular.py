@@ -174,9 +174,7 @@ def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...])
             extra = [n for n in file.files if n not in names]
             if missing or extra:
                 said = [
-                    f"{what} {', '.join(which)}"
-                    for what, which in (("lacks", missing), ("has the unknown", extra))
-                    if which
+                    f"{what} {', '.join(which)}" for what, which in (("lacks", missing), ("has also", extra)) if which
                 ]
                 raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {allowed}")
             return {n: _read(path, file, n) for n in names}

@@ -1,5 +1,6 @@
 """Progress for people: a bar on a terminal, plain lines elsewhere."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -71,7 +72,8 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
             def draw(done: int | None = None, record: Record | None = None, stage: str = "") -> None:
                 nonlocal now, under_way
                 now, under_way = now if done is None else done, stage.partition("\n")[0] or under_way
-                words = under_way if under_way and now == 0 else f"{rate(now)}  {describe(now, record)}  {under_way}"
+                parts = (under_way,) if under_way and now == 0 else (rate(now), describe(now, record), under_way)
+                words = "  ".join(filter(None, parts))
                 bar.update(task, completed=now, note=words, refresh=bool(stage))
 
             yield draw
@@ -80,13 +82,23 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
 
     def line(done: int | None = None, record: Record | None = None, stage: str = "") -> None:
         nonlocal last
-        if done is None:  # stages change too fast for lines
+        if done is None:  # stages change too fast for lines, and are noted where they matter
+            waiting.cancel()
             return
         speed, text = rate(done), describe(done, record)
         finished = done == rounds and record is not None
         if finished or time.monotonic() - last >= LINE_SECONDS:
             last = time.monotonic()
-            words = f"{title}: round {done}/{rounds}  {speed}  {text}"
-            console.print(words, highlight=False, markup=False, soft_wrap=True)
+            say("  ".join(filter(None, (f"{title}: round {done}/{rounds}", speed, text))))
 
-    yield line
+    def say(words: str) -> None:
+        waiting.cancel()
+        console.print(words, highlight=False, markup=False, soft_wrap=True)
+
+    waiting = threading.Timer(LINE_SECONDS, say, (f"{title}: {value[0]}",))
+    waiting.daemon = True
+    waiting.start()
+    try:
+        yield line
+    finally:
+        waiting.cancel()
