@@ -53,7 +53,7 @@ def main() -> int:
 
     g = part("seeding the generators", lambda key: sampled.generators(key, B), keys)
     below = part("policy and thresholds", lambda theta: thresholds(mdp.softmax_policy(theta, S, A)), theta)
-    play = lambda below, g: kernels.play((*model.next, *model.first, below, g), B, K)
+    play = lambda below, g: kernels.play(model.next.bins, model.first.bins, below, g, K)
     visited = part("playing, compiled", play, below, g)
     weigh = lambda visited, cost: kernels.weigh(0, visited, cost.reshape(-1), discount)
     total = part("weighing, compiled", weigh, visited, cost)

@@ -91,5 +91,5 @@ def test_rho_and_rows_of_a_sparse_kernel_are_those_of_the_dense_one():
     rows = np.zeros((90, 30))
     np.add.at(rows, (np.arange(90)[:, None], sparse.P.next.reshape(90, -1)), sparse.P.p.reshape(90, -1))
     table = sampled.prepare(sparse.P, sparse.rho).next
-    assert table.cut.shape == (90, 4)
+    assert table.bins.shape == (90, 4, 4)
     np.testing.assert_allclose(alias.implied(table, 30), rows, rtol=0, atol=4 * BIT)

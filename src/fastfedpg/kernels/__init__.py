@@ -34,10 +34,12 @@ def available() -> bool:
     return True
 
 
-def play(given: tuple[Any, ...], B: int, K: int) -> Any:
-    """B trajectories of K steps: `oracles.sampled.play`."""
-    form = jax.ShapeDtypeStruct((B, K), jnp.int32)
-    return jax.ffi.ffi_call("fastfedpg_play", form, vmap_method="expand_dims")(*given)
+def play(next: Any, first: Any, below: Any, g: Any, K: int) -> Any:
+    """As many trajectories as generators, of K steps: `oracles.sampled.play`."""
+    form = jax.ShapeDtypeStruct((len(g), K), jnp.int32)
+    fill = -below.shape[1] % 4 or 4 * (below.shape[1] == 0)  # rows of four, or of eight, …
+    below = jnp.pad(below, ((0, 0), (0, fill)), constant_values=2**31 - 1)
+    return jax.ffi.ffi_call("fastfedpg_play", form, vmap_method="expand_dims")(next, first, below, g)
 
 
 def weigh(which: int, visited: Any, r: Any, discount: Any) -> Any:

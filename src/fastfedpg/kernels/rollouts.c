@@ -34,7 +34,7 @@ struct Work {
   int axes, operands;
   int64_t length[MOST_AXES], lanes, block;
   Operand operand[8];
-  int64_t A, B, K, W, W0, d; /* actions, trajectories, their steps, bins of the tables, pairs (s, a) */
+  int64_t A, fours, B, K, W, W0, d; /* actions, in fours, trajectories, steps, bins of the tables, pairs (s, a) */
   int weights, wide;         /* which, and whether they are float64 */
   atomic_llong next, done;
   atomic_int users;
@@ -144,16 +144,6 @@ static Work *work(Lane *lane, Buffer *result, int own) {
 typedef int32_t V __attribute__((vector_size(4 * TOGETHER)));
 typedef uint32_t U __attribute__((vector_size(4 * TOGETHER)));
 
-static inline V gather(const int32_t *from, V at) {
-#ifdef __AVX2__
-  return (V)_mm256_i32gather_epi32(from, (__m256i)at, 4);
-#else
-  V x;
-  for (int l = 0; l < TOGETHER; l++) x[l] = from[at[l]];
-  return x;
-#endif
-}
-
 typedef struct { U s0, s1, s2, s3; } Generators;
 
 static inline U left(U x, int k) { return x << k | x >> (32 - k); }
@@ -165,21 +155,44 @@ static inline V draw(Generators *g) {
   return (V)v;
 }
 
-/* The outcomes of rows of a table with 2^bins bins; */
-static inline V outcomes(const int32_t *cut, const int32_t *outcome, int bins, V row, V v) {
-  const V i = (row << bins) + (v >> (31 - bins)), rest = v & (int32_t)((1u << (31 - bins)) - 1);
-  return gather(outcome, 2 * i - (rest >= gather(cut, i)));
+/* Four numbers at each of eight places, as four vectors: loads and shuffles are faster than gathers. */
+typedef struct { V at[4]; } Rows;
+
+static inline Rows rows(const int32_t *from, V place) {
+  Rows r;
+#ifdef __AVX2__
+#define ROW(l) _mm_loadu_si128((const __m128i *)(from + 4 * (int64_t)place[l]))
+#define PAIR(l) _mm256_set_m128i(ROW(l + 4), ROW(l))
+  const __m256i m0 = PAIR(0), m1 = PAIR(1), m2 = PAIR(2), m3 = PAIR(3);
+  const __m256i low = _mm256_unpacklo_epi32(m0, m1), lower = _mm256_unpacklo_epi32(m2, m3);
+  const __m256i high = _mm256_unpackhi_epi32(m0, m1), higher = _mm256_unpackhi_epi32(m2, m3);
+  r.at[0] = (V)_mm256_unpacklo_epi64(low, lower), r.at[1] = (V)_mm256_unpackhi_epi64(low, lower);
+  r.at[2] = (V)_mm256_unpacklo_epi64(high, higher), r.at[3] = (V)_mm256_unpackhi_epi64(high, higher);
+#else
+  for (int l = 0; l < TOGETHER; l++)
+    for (int j = 0; j < 4; j++) r.at[j][l] = from[4 * (int64_t)place[l] + j];
+#endif
+  return r;
+}
+
+/* The outcomes of rows of a table with 2^bins bins. */
+static inline V outcomes(const int32_t *table, int bins, V row, V v) {
+  const V rest = v & (int32_t)((1u << (31 - bins)) - 1);
+  const Rows r = rows(table, (row << bins) + (v >> (31 - bins)));
+  const V first = rest < r.at[0]; /* a comparison that holds is -1 */
+  return (first & r.at[1]) | (~first & r.at[2]);
 }
 
 static inline int log2_of(int64_t n) { return 63 - __builtin_clzll((unsigned long long)n); }
 
 /* `groups` times eight trajectories from number b on, or as many as there are; one group's loads hide another's. */
-static inline __attribute__((always_inline)) void play_some(const Work *w, char **at, const int A, const int groups,
+static inline __attribute__((always_inline)) void play_some(const Work *w, char **at, const int fours, const int groups,
                                                             const int64_t b) {
-  const int32_t *cut = (void *)at[0], *outcome = (void *)at[1], *cut0 = (void *)at[2], *outcome0 = (void *)at[3];
-  const int32_t *below = (void *)at[4];
-  const uint32_t *seed = (void *)at[5];
-  int32_t *visited = (void *)at[6];
+  const int32_t *next = (void *)at[0], *start = (void *)at[1], *below = (void *)at[2];
+  const uint32_t *seed = (void *)at[3];
+  int32_t *visited = (void *)at[4];
+  const int32_t A = (int32_t)w->A;
+  const V last = (V){0} + (A - 1);
   const int bins = log2_of(w->W), bins0 = log2_of(w->W0);
   const int lanes = w->B - b < groups * TOGETHER ? (int)(w->B - b) : groups * TOGETHER;
   Generators g[2] = {0};
@@ -195,9 +208,14 @@ static inline __attribute__((always_inline)) void play_some(const Work *w, char 
     for (int t = 0; t < steps; t++)
       for (int h = 0; h < groups; h++) {
         const V u = draw(&g[h]), v = draw(&g[h]);
-        const V s = first + t ? outcomes(cut, outcome, bins, pair[h], u) : outcomes(cut0, outcome0, bins0, pair[h], u);
+        const V s = first + t ? outcomes(next, bins, pair[h], u) : outcomes(start, bins0, pair[h], u);
         V a = {0};
-        for (int j = 0; j < A - 1; j++) a -= v >= gather(below, s * (A - 1) + j); /* a comparison that holds is -1 */
+        for (int j = 0; j < fours; j++) {
+          const Rows edge = rows(below, s * fours + j);
+          a -= (v >= edge.at[0]) + (v >= edge.at[1]) + (v >= edge.at[2]) + (v >= edge.at[3]);
+        }
+        const V over = a > last; /* what fills a row up is at most the largest v */
+        a = (over & last) | (~over & a);
         seen[t][h] = pair[h] = s * A + a;
       }
     for (int n = 0; n < lanes; n++)
@@ -205,39 +223,34 @@ static inline __attribute__((always_inline)) void play_some(const Work *w, char 
   }
 }
 
-static inline __attribute__((always_inline)) void play_with(const Work *w, char **at, const int A) {
+static inline __attribute__((always_inline)) void play_with(const Work *w, char **at, const int fours) {
   int64_t b = 0;
-  for (; w->B - b > TOGETHER; b += 2 * TOGETHER) play_some(w, at, A, 2, b);
-  if (b < w->B) play_some(w, at, A, 1, b);
+  for (; w->B - b > TOGETHER; b += 2 * TOGETHER) play_some(w, at, fours, 2, b);
+  if (b < w->B) play_some(w, at, fours, 1, b);
 }
 
 static void play_lane(const Work *w, char **at) {
-  switch (w->A) { /* loops of known length */
-    case 2: play_with(w, at, 2); break;
-    case 3: play_with(w, at, 3); break;
-    case 4: play_with(w, at, 4); break;
-    case 5: play_with(w, at, 5); break;
-    default: play_with(w, at, (int)w->A);
-  }
+  if (w->fours == 1) play_with(w, at, 1); /* a loop of known length */
+  else play_with(w, at, (int)w->fours);
 }
 
 XLA_FFI_Error *fastfedpg_play(XLA_FFI_CallFrame *call) {
   if (asked_for_version(call)) return NULL;
   if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
   Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
-  const int own[] = {2, 3, 1, 2, 2, 2};
-  int right = call->args.size == 6 && call->rets.size == 1 && out[0]->rank - 2 <= MOST_AXES;
-  for (int i = 0; right && i < 6; i++)
-    right = fits(in[i], i == 5 ? XLA_FFI_DataType_U32 : XLA_FFI_DataType_S32, out[0]->rank - 2, own[i]);
-  if (!right) return complain(call, "play takes 5 arrays of int32 and one of uint32, and gives 1");
+  const int own[] = {3, 2, 2, 2};
+  int right = call->args.size == 4 && call->rets.size == 1 && out[0]->rank - 2 <= MOST_AXES;
+  for (int i = 0; right && i < 4; i++)
+    right = fits(in[i], i == 3 ? XLA_FFI_DataType_U32 : XLA_FFI_DataType_S32, out[0]->rank - 2, own[i]);
+  if (!right) return complain(call, "play takes 3 arrays of int32 and one of uint32, and gives 1");
   Work *w = work(play_lane, out[0], 2);
   if (!w) return complain(call, "no memory");
-  for (int i = 0; i < 6; i++) add(w, in[i], own[i]);
+  for (int i = 0; i < 4; i++) add(w, in[i], own[i]);
   add(w, out[0], 2);
   const int64_t r = out[0]->rank;
   w->B = out[0]->dims[r - 2], w->K = out[0]->dims[r - 1];
-  w->W = in[0]->dims[in[0]->rank - 1], w->W0 = in[2]->dims[in[2]->rank - 1];
-  w->A = in[4]->dims[in[4]->rank - 1] + 1;
+  w->W = in[0]->dims[r - 1], w->W0 = in[1]->dims[r - 2];
+  w->A = in[0]->dims[r - 2] / in[2]->dims[r - 2], w->fours = in[2]->dims[r - 1] / 4;
   run(call, w);
   return NULL;
 }

@@ -13,15 +13,18 @@ from jaxtyping import Array, Float, Int
 from fastfedpg.errors import InputError
 
 UNIT = 2**31
-LARGEST = 2**29
-"""Bins of a table: indices of outcomes, two a bin, stay in int32."""
+LARGEST = 2**28
+"""Bins of a table: indices, four a bin, stay in int32."""
 
 
 class Draw(NamedTuple):
-    """Distributions, one a row. A row has W bins, a power of two, of mass UNIT / W each; each has two outcomes."""
+    """Distributions, one a row. A row has W bins, a power of two, of mass UNIT / W each; each has two outcomes.
 
-    cut: Array | np.ndarray  # (…, W) int32: the mass of a bin's first outcome; the rest is its second's
-    outcome: Array | np.ndarray  # (…, W, 2) int32
+    A bin is four numbers, which one load fetches: the mass of its first outcome, that outcome, the one that has the
+    rest of the bin, and nothing.
+    """
+
+    bins: Array | np.ndarray  # (…, W, 4) int32
 
 
 def tabulate(p: np.ndarray, names: np.ndarray | None = None) -> Draw:
@@ -39,9 +42,8 @@ def tabulate(p: np.ndarray, names: np.ndarray | None = None) -> Draw:
     mass = np.pad(masses(p).reshape(-1, p.shape[-1]), ((0, 0), (0, W - p.shape[-1])))
     own = np.pad(names.reshape(mass.shape[0], -1), ((0, 0), (0, W - p.shape[-1]))).astype(np.int32)
     cut, other = _bins(mass)
-    outcome = np.stack([own, np.take_along_axis(own, other, axis=1)], axis=-1)
-    shape = (*p.shape[:-1], W)
-    return Draw(np.minimum(cut, UNIT - 1).astype(np.int32).reshape(shape), outcome.reshape(*shape, 2))
+    parts = (np.minimum(cut, UNIT - 1), own, np.take_along_axis(own, other, axis=1), np.zeros_like(own))
+    return Draw(np.stack(parts, axis=-1).astype(np.int32).reshape(*p.shape[:-1], W, 4))
 
 
 def masses(p: np.ndarray) -> np.ndarray:
@@ -77,13 +79,14 @@ def _bins(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def implied(table: Draw, outcomes: int) -> np.ndarray:
     """The probabilities of 0, 1, …, outcomes - 1 that a table draws with, exactly."""
-    W = table.cut.shape[-1]
-    cut, outcome = np.asarray(table.cut, np.int64).reshape(-1, W), np.asarray(table.outcome).reshape(-1, W, 2)
+    W = table.bins.shape[-2]
+    bins = np.asarray(table.bins, np.int64).reshape(-1, W, 4)
+    cut, outcome = bins[..., 0], bins[..., 1:3]
     part = np.stack([cut, UNIT // W - cut], axis=-1)
     rows = np.broadcast_to(np.arange(len(cut))[:, None, None], outcome.shape)
     mass = np.zeros((len(cut), outcomes), np.int64)
     np.add.at(mass, (rows, outcome), part)
-    return mass.reshape(*table.cut.shape[:-1], outcomes) / UNIT
+    return mass.reshape(*table.bins.shape[:-2], outcomes) / UNIT
 
 
 def thresholds(pi: Float[Array, "S A"]) -> Int[Array, "S A-1"]:

@@ -78,11 +78,10 @@ def bits(g: Generator) -> tuple[Generator, Int[Array, ""]]:
 
 def draw(table: Draw, row: Int[Array, ""] | int, v: Int[Array, ""]) -> Int[Array, ""]:
     """The outcome of a row for 31 random bits: the upper ones choose a bin, the others one of its two outcomes."""
-    W = table.cut.shape[-1]
+    W, flat = table.bins.shape[-2], table.bins.reshape(-1)
     rest = 31 - (W.bit_length() - 1)
-    i = row * W + (v >> rest)
-    second = (v & (2**rest - 1)) >= table.cut.reshape(-1)[i]
-    return table.outcome.reshape(-1)[2 * i + second]
+    i = 4 * (row * W + (v >> rest))
+    return flat[i + 1 + ((v & (2**rest - 1)) >= flat[i])]
 
 
 def play(model: Model, below: Int[Array, "S others"], g: Generator, K: int) -> Int[Array, " K"]:
@@ -147,7 +146,7 @@ def _oracle(
         if n < 2 and weights is leave_one_out:
             raise InputError("the leave-one-out baseline needs at least 2 trajectories; B (or B0) = 1 has no others")
         plain = lambda model, below, g: jax.vmap(lambda g: play(model, below, g, K))(g)
-        compiled = lambda model, below, g: kernels.play((*model.next, *model.first, below, g), n, K)
+        compiled = lambda model, below, g: kernels.play(model.next.bins, model.first.bins, below, g, K)
         given = model, thresholds(mdp.softmax_policy(theta, S, A)), generators(key, n)
         return Trajectories(_on_cpu(fast, compiled, plain, *given), A), own
 
