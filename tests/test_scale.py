@@ -12,7 +12,7 @@ import pytest
 
 import reference as ref
 import sharded
-from fastfedpg import Config, InputError, simulate, with_oracle
+from fastfedpg import Config, InputError, fast_fedpg, simulate, with_oracle
 from fastfedpg.problems import random
 from fastfedpg.runtime import Schedule, memory, program, simulate_records
 from fastfedpg.runtime.layout import Layout
@@ -228,3 +228,19 @@ def test_a_task_of_its_own_kernels_is_split_too():
     one, two, three = (simulate(own, FAST, 2, **s) for s in ({}, {"agent_batch": 2}, {"shards": 1}))
     sharded.equal(one, two, exactly=True)
     sharded.equal(one, three, exactly=True)
+
+
+def test_a_sweep_is_one_program_however_many_runs_it_has():
+    """16 step sizes x 8 seeds are traced and compiled as often as one run, and each run is its own."""
+
+    def swept(etas, seeds):
+        made = []
+        make = lambda eta: made.append(eta) or fast_fedpg(eta, H=2)
+        result = simulate(PLAYED, make, 2, seeds=seeds, sweep=etas, metrics_every=2)
+        return len(made), result
+
+    etas = [0.1 * k for k in range(1, 17)]
+    (once, one), (times, all_of_them) = swept(etas[4:5], 1), swept(etas, 8)
+    assert times == once
+    assert all_of_them.theta.shape[:2] == (16, 8)
+    np.testing.assert_allclose(all_of_them.theta[4, 0], one.theta[0, 0], atol=1e-14)
