@@ -27,7 +27,7 @@ def machine(compiler: str) -> dict[str, str]:
     return {
         "processor": models[0] if models else platform.processor() or platform.machine(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "jax": jax.__version__,
         "numpy": np.__version__,
