@@ -1,6 +1,5 @@
 """Progress for people: a bar on a terminal, plain lines elsewhere."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -83,22 +82,12 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
     def line(done: int | None = None, record: Record | None = None, stage: str = "") -> None:
         nonlocal last
         if done is None:  # stages change too fast for lines, and are noted where they matter
-            waiting.cancel()
             return
         speed, text = rate(done), describe(done, record)
         finished = done == rounds and record is not None
         if finished or time.monotonic() - last >= LINE_SECONDS:
             last = time.monotonic()
-            say("  ".join(filter(None, (f"{title}: round {done}/{rounds}", speed, text))))
+            words = "  ".join(filter(None, (f"{title}: round {done}/{rounds}", speed, text)))
+            console.print(words, highlight=False, markup=False, soft_wrap=True)
 
-    def say(words: str) -> None:
-        waiting.cancel()
-        console.print(words, highlight=False, markup=False, soft_wrap=True)
-
-    waiting = threading.Timer(LINE_SECONDS, say, (f"{title}: {value[0]}",))
-    waiting.daemon = True
-    waiting.start()
-    try:
-        yield line
-    finally:
-        waiting.cancel()
+    yield line
