@@ -344,7 +344,7 @@ THETA0 = {
     "shape": ({"theta": np.zeros((3, 3))}, ("theta has shape (3, 3)", "must be (1, 3)", "(2, 1, 3)", "2 seeds")),
     "one per seed": ({"theta": np.zeros((5, 1, 3))}, ("theta has shape (5, 1, 3)", "(2, 1, 3)")),
     "transposed": ({"theta": np.zeros((3, 1))}, ("theta has shape (3, 1)", "states, actions")),
-    "name": ({"params": np.zeros((1, 3))}, ("lacks theta and has the unknown params", "exactly theta")),
+    "name": ({"params": np.zeros((1, 3))}, ("lacks theta and has also params", "exactly theta")),
     "NaN": ({"theta": np.array([[0, np.nan, 0]])}, ("theta must hold finite",)),
     "infinite": ({"theta": np.array([[0, np.inf, 0]])}, ("theta must hold finite",)),
     "words": ({"theta": np.array([["a", "b", "c"]])}, ("theta has type <U1", "real numbers")),
@@ -497,7 +497,10 @@ def test_ctrl_c_before_anything_was_done(capsys, monkeypatch):
     [
         ("--H 99999999999999999999", ("H = 99999999999999999999; it must be below 2^31",)),
         ("--tau 1e308", ("tau = 1e+308", "at most 1e6")),
-        ("--problem random --problem-args S=10000000", ("problem 'random' can't be made with S=10000000",)),
+        (
+            "--problem random --problem-args S=10000000",
+            ("agents = 5, S = 10000000, A = 5: that takes about", "take less of them"),
+        ),
         ("--theta0 " + 300 * "x" + ".npz", ("file name too long",)),
         ("--problem " + 300 * "x" + ".npz", ("file name too long",)),
         ("--config .", (".: a folder; give the file, config.toml",)),
