@@ -84,11 +84,12 @@ def loop_records(
             while done < stop:
                 runs, done = [one_round(problem, algorithm, tasks, m, run, done) for run in runs], done + 1
                 tick(done, standing)
+            noted = record()
         except KeyboardInterrupt:
             if done > recorded:
                 yield record()
             raise
-        noted, recorded = record(), done
+        recorded = done
         yield noted
 
 

@@ -115,11 +115,12 @@ def simulate_records(
                 stride = layout.agreed(max(1, min(2 * stride, int((upto - now.round) * RESPONSE_SECONDS / took))))
                 now = _after(now, upto, parts, counts)
                 tick(now.round, standing)
+            noted = record()
         except KeyboardInterrupt:
             if now.round > now.recorded and jax.process_count() == 1:  # others may not have been interrupted
                 yield record()
             raise
-        noted, now = record(), now._replace(recorded=now.round)
+        now = now._replace(recorded=now.round)
         yield noted
 
 
