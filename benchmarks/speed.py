@@ -156,7 +156,7 @@ def main() -> int:
     parser.add_argument("--agents", type=int, nargs="*", help="N of the sampled cells")
     parser.add_argument("--repeats", type=int, help="how often the ways take turns")
     parser.add_argument("--seconds", type=float, help="about how long one turn of one way takes")
-    parser.add_argument("--out", type=Path, help="a JSON file to write everything to")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench.json"), help="where everything goes, as JSON")
     given = parser.parse_args()
     quick = given.quick
     cells = given.cells or (("check", "sampled", "exact") if quick else CELLS)
@@ -180,8 +180,9 @@ def main() -> int:
         finally:  # what was measured is told, whatever came after it
             found["seconds"] = time.perf_counter() - began
             print(table(found))
-            if given.out:
-                given.out.write_text(json.dumps(found, indent=2) + "\n")
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            given.out.write_text(json.dumps(found, indent=2) + "\n")
+            print(f"written: {given.out}")
     if not all(c["holds"] for c in found.get("check", {}).values()):
         print("\nThe ways do not agree: see the checks above.")
         return 1
