@@ -100,7 +100,8 @@ def _check_sizes(agents: int, S: int, A: int, kernels: int = 0) -> None:
         at_least(name, value, 1)
     least, there = 8 * S * A * (2 * agents + 4 * kernels * S), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if least > there:
+        instead = ", or garnet, whose kernel is sparse" if kernels * S > agents else ""
         raise InputError(
             f"agents = {agents}, S = {S}, A = {A}: that takes about {least / 2**30:,.0f} GB, and this machine has "
-            f"{there / 2**30:,.0f}; take less of them{', or garnet, whose kernel is sparse' if kernels else ''}"
+            f"{there / 2**30:,.0f}; take less of them{instead}"
         )
