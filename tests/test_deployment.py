@@ -222,10 +222,10 @@ ENDED_TWICE = """
 import sys
 from pathlib import Path
 from fastfedpg.entry import main
-from fastfedpg.federation import commands, machine, processes
+from fastfedpg.federation import child, commands, machine
 
 deaf = ["/bin/sh", "-c", 'trap : TERM; while true; do mkdir -p "$0"; sleep 0.1; done']
-processes.END_SECONDS = 2.0
+child.END_SECONDS = 2.0
 commands.superlink = lambda *words: [*deaf, "."]
 machine.agent_words = lambda config, agent, socket, *rest: [*deaf, str(socket.parent)]
 sys.argv = ["fastfedpg", "federate", "--problem", "compromise", "--insecure", "--out", "out"]
@@ -256,6 +256,33 @@ def test_asked_twice_to_end_it_still_tidies_up(tmp_path):
         os.kill(pid, signal.SIGKILL)
     assert left == []
     assert [*(tmp_path / "tmp").iterdir()] == []
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from fastfedpg.federation.processes import Processes
+
+with Processes(Path("logs"), print) as processes:
+    deaf = "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    own = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); time.sleep(600)"
+    processes.start("deaf", [sys.executable, "-c", deaf + own], {"PATH": ""})
+    time.sleep(600)
+"""
+
+
+def test_killed_it_leaves_nobody(tmp_path):
+    """SIGKILL of a process ends its child that hears no SIGTERM, and that one's own child, within seconds."""
+    with subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path) as process:
+        end = time.monotonic() + 30
+        while len(everyone := descendants([process.pid])) < 4:  # it, its guard, its child, its child's child
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        process.kill()
+    end = time.monotonic() + 30
+    while left := [pid for pid in everyone if Path(f"/proc/{pid}/exe").exists()]:
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
 
 
 def test_agents_evaluate_for_themselves(tmp_path, planned_once):

@@ -3,13 +3,22 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+END_SECONDS = 5.0
+"""What a process has to end by itself once it was asked to."""
+MARK = "FASTFEDPG_STARTED_BY"
+"""In the environment of a process and of all that it starts, directly or not: the marks of those that started it."""
 
 
 def words(command: list[str]) -> list[str]:
-    """A command, started so."""
+    """A command, asked to end when the process that starts it does."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
 
 
@@ -20,8 +29,50 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
         os.kill(os.getpid(), number)
 
 
+def marked(environment: Mapping[str, str], mark: str) -> dict[str, str]:
+    """An environment by which `guard` knows a process again."""
+    return {**environment, MARK: f"{environment.get(MARK, '')}:{mark}"}
+
+
+def guard(mark: str) -> "subprocess.Popen[bytes]":
+    """A process that outlives this one, and then kills those so marked that do not end although they were asked to.
+
+    A node that says goodbye to a SuperLink which was killed with it would try for minutes.
+    """
+    own = {name: value for name, value in os.environ.items() if name != MARK}
+    command = [sys.executable, "-m", __name__, "--guard", mark]
+    return subprocess.Popen(command, env=own, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def dismiss(guarding: "subprocess.Popen[bytes]") -> None:
+    """The marked processes have ended: so does their guard."""
+    with suppress(OSError):
+        guarding.communicate()
+
+
+def _marked(mark: str) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):  # it has ended, or is another user's
+            if entry.name.isdecimal() and f":{mark}".encode() in (entry / "environ").read_bytes():
+                yield int(entry.name)
+
+
+def _guard(mark: str) -> None:
+    sys.stdin.buffer.read()  # until the other end of the pipe has gone
+    limit = time.monotonic() + END_SECONDS
+    while left := [*_marked(mark)]:
+        if time.monotonic() > limit:
+            for pid in left:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
 def main() -> None:
-    """Become the command."""
+    """Become the command, or the guard."""
+    if sys.argv[1] == "--guard":
+        _guard(sys.argv[2])
+        return
     parent, command = int(sys.argv[1]), sys.argv[2:]
     end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:  # it ended before it could be asked for

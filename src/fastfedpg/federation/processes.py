@@ -1,6 +1,7 @@
 """Processes that one process starts, keeps running, and ends; all of them, and what they started themselves."""
 
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -15,7 +16,6 @@ from fastfedpg.federation import child
 
 WATCH_SECONDS = 0.5
 LONGEST_PAUSE = 10.0
-END_SECONDS = 5.0
 
 
 @dataclass
@@ -51,11 +51,13 @@ class Processes:
         self.logs, self.say = logs, say
         logs.mkdir(parents=True, exist_ok=True)
         self.started: dict[str, Started] = {}
+        self.mark = secrets.token_hex(8)
         self.over, self.ended = threading.Event(), threading.Event()
         # The system ties a child to the thread that started it, so one thread starts them again for as long as we live.
         self.watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Processes":
+        self.guard = child.guard(self.mark)
         self.watcher.start()
         return self
 
@@ -64,10 +66,11 @@ class Processes:
         while not self.ended.is_set():  # a thread's join that is interrupted takes the thread for ended
             with suppress(KeyboardInterrupt):  # asked a second time to end: nothing may outlive us
                 self.ended.wait()
+        child.dismiss(self.guard)
 
     def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
         """Start a process under a name; what it prints goes to its own log."""
-        new = Started(name, words, environment, self.logs / f"{name}.log", stage)
+        new = Started(name, words, child.marked(environment, self.mark), self.logs / f"{name}.log", stage)
         new.start()
         self.started[name] = new
         return new
@@ -120,7 +123,7 @@ def end(running: "Iterable[subprocess.Popen[bytes]]") -> None:
     for p in roots:
         with suppress(ProcessLookupError):
             p.send_signal(signal.SIGTERM)
-    limit = time.monotonic() + END_SECONDS
+    limit = time.monotonic() + child.END_SECONDS
     alive = lambda: [pid for pid, born in everyone.items() if born is not None and _born(pid) == born]
     while time.monotonic() < limit and (any(p.poll() is None for p in roots) or alive()):
         time.sleep(0.05)
