@@ -41,13 +41,14 @@ def guard(mark: str) -> "subprocess.Popen[bytes]":
     """
     own = {name: value for name, value in os.environ.items() if name != MARK}
     command = [sys.executable, "-m", __name__, "--guard", mark]
-    return subprocess.Popen(command, env=own, stdin=subprocess.PIPE, start_new_session=True)
+    quiet = subprocess.DEVNULL  # who reads our output must not wait for the guard
+    return subprocess.Popen(command, env=own, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
 
 
 def dismiss(guarding: "subprocess.Popen[bytes]") -> None:
     """The marked processes have ended: so does their guard."""
-    with suppress(OSError):
-        guarding.communicate()
+    with suppress(OSError, subprocess.TimeoutExpired):
+        guarding.communicate(timeout=2 * END_SECONDS)
 
 
 def _marked(mark: str) -> Iterator[int]:
@@ -60,7 +61,10 @@ def _marked(mark: str) -> Iterator[int]:
 def _guard(mark: str) -> None:
     sys.stdin.buffer.read()  # until the other end of the pipe has gone
     limit = time.monotonic() + END_SECONDS
-    while left := [*_marked(mark)]:
+    empty = 0
+    while empty < 2:  # one that forks and ends while it is looked for could be missed once
+        left = [*_marked(mark)]
+        empty = 0 if left else empty + 1
         if time.monotonic() > limit:
             for pid in left:
                 with suppress(OSError):
