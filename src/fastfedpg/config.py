@@ -45,7 +45,8 @@ class Settings:
     """What the methods of a comparison have in common."""
 
     problem: str = "compromise-grid"
-    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma."""
+    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma; or,
+    for a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
     agents: int | None = None
@@ -89,7 +90,8 @@ class Settings:
     participants: int | None = None
     """How many agents take part in a round; all unless given."""
     theta0: str | None = None
-    """An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given."""
+    """An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given. A
+    regulator's theta is its gain, (m, n)."""
     runtime: Literal["simulate", "loop"] = "simulate"
     """Compiled, or the plain loop: the same numbers."""
     agent_batch: int | None = None
@@ -110,6 +112,8 @@ class Config(Settings):
     """An algorithm's name."""
     eta: float = 0.1
     """Local step size."""
+    schedule: Literal["theorem2", "theorem3"] | None = None
+    """Take eta and K from this theorem, with L and mu of an exact pilot run; values other than the defaults stay."""
 
     def check(self) -> None:
         """Everything that can be seen without building anything."""
@@ -143,10 +147,12 @@ class Config(Settings):
             raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0, and at most 1e6")
         if not 0 <= self.first_seed < 2**31 - self.seeds:
             raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
-        for name in ("option", "baseline", "runtime"):
-            choices = get_args(get_type_hints(Config)[name])
-            if getattr(self, name) not in choices:
-                raise unknown(name, str(getattr(self, name)), choices)
+        for name in ("option", "baseline", "runtime", "schedule"):
+            value, kind = getattr(self, name), get_type_hints(Config)[name]
+            optional = type(None) in get_args(kind)
+            choices = get_args(get_args(kind)[0]) if optional else get_args(kind)
+            if value not in choices and not (optional and value is None):
+                raise unknown(name, str(value), choices)
 
     def taken_by(self, factory: Callable[..., Any]) -> dict[str, Any]:
         """The settings that a factory has parameters for."""

@@ -76,18 +76,29 @@ def gradient(P: Kernel, cost: Table, rho: Vector, gamma: Number, log_pi: Table, 
     return evaluated(P, cost, rho, gamma, log_pi, tau).gradient
 
 
+def truncated_objectives(
+    P: Kernel, cost: Table, rho: Vector, gamma: Number, K: int, log_pi: Table, tau: Number = 0.0
+) -> Float[Array, " K"]:
+    """J_k = E[sum_{t<k} gamma^t r_t] for k = 1, …, K, by steps of the Bellman recursion."""
+    c = jnp.sum(jnp.exp(log_pi) * (cost + tau * log_pi), axis=1)
+    ahead = along(P, log_pi)
+
+    def step(J: Vector, _: None) -> tuple[Vector, Float[Array, ""]]:
+        J = c + gamma * ahead(J)
+        return J, rho @ J
+
+    return lax.scan(step, jnp.zeros_like(c), None, length=K)[1]
+
+
 def truncated_objective(
     P: Kernel, cost: Table, rho: Vector, gamma: Number, K: int, log_pi: Table, tau: Number = 0.0
 ) -> Float[Array, ""]:
-    """J_K = E[sum_{t<K} gamma^t r_t], by K steps of the Bellman recursion.
+    """J_K = E[sum_{t<K} gamma^t r_t].
 
     Its gradient is the expectation of Eq. (5): a score at step k has mean zero given all that came before it, so that
     of the K^2 products r_t score_k only those with k <= t survive.
     """
-    c = jnp.sum(jnp.exp(log_pi) * (cost + tau * log_pi), axis=1)
-    ahead = along(P, log_pi)
-    J, _ = lax.scan(lambda J, _: (c + gamma * ahead(J), None), jnp.zeros_like(c), None, length=K)
-    return rho @ J
+    return truncated_objectives(P, cost, rho, gamma, K, log_pi, tau)[-1]
 
 
 class Optimum(NamedTuple):
