@@ -153,7 +153,8 @@ class Problem(NamedTuple):
     """N agents' tasks with one kind of oracle: all that a runtime needs to know.
 
     `tasks` is a pytree with leading axis N, `ids` the agents' numbers in the random keys, `oracle(task)` builds an
-    agent's oracle, `evaluate(thetas)` is the edge where costs become rewards again.
+    agent's oracle, `evaluate(thetas)` is the edge where costs become rewards again. Where not every theta has a value,
+    `outside(theta)` says in words why this one has none, and nothing where it has one.
     """
 
     tasks: Task
@@ -161,6 +162,7 @@ class Problem(NamedTuple):
     oracle: Callable[[Task], Oracle]
     evaluate: Callable[[Any], Evaluation]
     theta0: Any
+    outside: Callable[[Any], str] | None = None
 
     @property
     def N(self) -> int:

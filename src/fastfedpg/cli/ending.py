@@ -44,6 +44,8 @@ def carry_out(planned: Plan, out: Path, work: Work, console: Console, errors: Co
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {output.kept(out)}", 1)
     console.print(_results(config, result))
+    if planned.known is not None:
+        console.print(planned.standpoint.words, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0
 

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from fastfedpg.config import Pairs
 from fastfedpg.errors import InputError
-from fastfedpg.problems import PROBLEMS, TabularProblem, exact, make
+from fastfedpg.problems import PROBLEMS, KnownProblem, LQRProblem, TabularProblem, exact, lqr_exact, make
+from fastfedpg.problems.lqr import radius
 from fastfedpg.study import canvas
 from fastfedpg.study.portraits import portrait
 
@@ -25,7 +26,8 @@ class Show:
     """Draw a problem and say what it is."""
 
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
-    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma."""
+    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma; or,
+    for a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
     agents: int | None = None
@@ -42,16 +44,24 @@ def show(arguments: list[str], console: Console, errors: Console) -> int:
     """Draw a problem and say what it is."""
     asked = tyro.cli(Show, prog="fastfedpg show", args=arguments, console_outputs=True)
     problem = make(asked.problem, asked.problem_args, asked.agents, asked.reward_range)
+    if isinstance(problem, LQRProblem):
+        no_picture = "\nno picture: a linear-quadratic regulator has no table of states and actions to draw"
+        _print(console, *_definition(asked), "", *_rows(_of_regulator(problem)), no_picture)
+        return 0
     stem = _stem(asked)
-    for line in (*_definition(asked), "", *_facts(problem)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    _print(console, *_definition(asked), "", *_rows(_of_table(problem)))
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         written = portrait(stem, problem, f"{problem.name}: what each agent is paid for")
     except OSError as error:
         raise InputError(f"{stem.parent}: the picture can't be written there ({error.strerror})") from None
-    console.print(f"\npicture: {', '.join(map(str, written))}", highlight=False, markup=False, soft_wrap=True)
+    _print(console, f"\npicture: {', '.join(map(str, written))}")
     return 0
+
+
+def _print(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _stem(asked: Show) -> Path:
@@ -78,7 +88,7 @@ def _definition(asked: Show) -> Iterator[str]:
     yield inspect.getdoc(maker) or ""
 
 
-def _facts(problem: TabularProblem) -> Iterator[str]:
+def _of_table(problem: TabularProblem) -> dict[str, str]:
     """Numbers in the user's units, as those of runs are."""
     rows = {
         "agents": str(problem.N),
@@ -97,8 +107,39 @@ def _facts(problem: TabularProblem) -> Iterator[str]:
     else:
         rows["J, lower bound"] = f"{np.mean(own):.6g} (no J*: kernels or starts differ; the mean of the own optima)"
     best = problem.reward_range[1] / (1 - problem.gamma) - np.array(own)
-    each = "; ".join(f"{name} {x:.4g}" for name, x in zip(problem.agents, best, strict=True))
-    rows["own best returns"] = each if problem.N <= FEW else f"{best.min():.4g} to {best.max():.4g}"
+    return {**rows, "own best returns": _by_agent(problem, best)}
+
+
+def _of_regulator(problem: LQRProblem) -> dict[str, str]:
+    """Likewise; rewards are minus the costs."""
+    best, root = lqr_exact.optimum(problem), np.sqrt(problem.gamma)
+    own = -np.array([each.J for each in lqr_exact.own_optima(problem)])
+    radii = f"{radius(problem, problem.F0):.6g}, with F* {radius(problem, best.policy):.6g}"
+    return {
+        "agents": str(problem.N),
+        "states": f"{problem.n} components",
+        "inputs": f"{problem.m} components; noise {problem.noise:g}",
+        "gamma": f"{problem.gamma:g}",
+        "eigenvalues": f"of sqrt(gamma) A: {', '.join(_complex(x) for x in np.linalg.eigvals(root * problem.A))}",
+        "spectral radius": f"of sqrt(gamma) (A - B F), with F0 {radii}",
+        "J, at F0": f"{lqr_exact.J(problem, problem.F0):.6g}",
+        "J*, best common gain": f"{best.J:.6g}",
+        "F*": "; ".join(" ".join(f"{x:.6g}" for x in row) for row in best.policy),
+        "mu, of Eq. (12)": f"at least {lqr_exact.gradient_domination_bound(problem):.4g} for every stable gain",
+        "own best returns": _by_agent(problem, own),
+    }
+
+
+def _complex(x: complex) -> str:
+    return f"{x.real:.4g}" if x.imag == 0 else f"{x.real:.4g}{x.imag:+.4g}i"
+
+
+def _by_agent(problem: KnownProblem, values: np.ndarray) -> str:
+    each = "; ".join(f"{name} {x:.4g}" for name, x in zip(problem.agents, values, strict=True))
+    return each if problem.N <= FEW else f"{values.min():.4g} to {values.max():.4g}"
+
+
+def _rows(rows: dict[str, str]) -> Iterator[str]:
     width = max(map(len, rows))
     for name, value in rows.items():
         yield f"{name:<{width}}  {value}"

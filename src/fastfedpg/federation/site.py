@@ -22,7 +22,7 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
 from fastfedpg.federation.settings import Keys
-from fastfedpg.problems import TabularProblem
+from fastfedpg.problems import KnownProblem, LQRProblem
 from fastfedpg.study.plans import algorithm_of, is_private, oracle_settings
 
 OWN = ("problem", "problem_args", "reward_range", "oracle", "B", "K", "baseline")
@@ -41,8 +41,10 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
     return Site(number, algorithm, problem, declared, tells, hashlib.sha256(own.encode()).hexdigest())
 
 
-def only(problem: TabularProblem, number: int) -> TabularProblem:
+def only(problem: KnownProblem, number: int) -> KnownProblem:
     """The same problem with one of its agents; nothing is left of the others."""
+    if isinstance(problem, LQRProblem):
+        return problem.only(number)
     part = lambda x: x[number : number + 1]
     return replace(
         problem,

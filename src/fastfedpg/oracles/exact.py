@@ -1,5 +1,6 @@
 """Oracles that know the MDP: the exact gradient, and the expectation of the truncated one."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -32,7 +33,7 @@ def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.
         P, c, rho = _as(theta, model, cost)
         return mdp.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
 
-    return Oracle(_nothing, _play_nothing, gradient, _no_steps)
+    return knowing(gradient)
 
 
 def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau: float = 0.0) -> Oracle:
@@ -46,6 +47,11 @@ def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau
 
         return jax.grad(J_K)(theta)
 
+    return knowing(gradient)
+
+
+def knowing(gradient: Callable[[Theta, Own, Batch], Theta]) -> Oracle:
+    """An oracle that plays nothing and keeps nothing."""
     return Oracle(_nothing, _play_nothing, gradient, _no_steps)
 
 

@@ -1,4 +1,4 @@
-"""Problems: finite MDPs from arrays, from `.npz` files, or by name."""
+"""Problems: finite MDPs and linear-quadratic regulators from arrays, from `.npz` files, or by name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.problems import exact
+from fastfedpg.problems import exact, lqr_exact
 from fastfedpg.problems.federated import with_oracle
 from fastfedpg.problems.grids import compromise_grid, mazes, windy_cliff
+from fastfedpg.problems.known import KnownProblem, load
 from fastfedpg.problems.lines import opposed_line, river_swim
+from fastfedpg.problems.lqr import LQRProblem
 from fastfedpg.problems.makers import compromise, garnet, random
-from fastfedpg.problems.tabular import Grid, TabularProblem, load
+from fastfedpg.problems.makers import lqr as _lqr
+from fastfedpg.problems.tabular import Grid, TabularProblem
 from fastfedpg.problems.toy_text import cliff_walking, frozen_lake, taxi
 from fastfedpg.transitions import Sparse
 
-PROBLEMS: dict[str, Callable[..., TabularProblem]] = {
+PROBLEMS: dict[str, Callable[..., KnownProblem]] = {
     "compromise": compromise,
     "compromise-grid": compromise_grid,
     "mazes": mazes,
@@ -25,6 +28,7 @@ PROBLEMS: dict[str, Callable[..., TabularProblem]] = {
     "frozen-lake": frozen_lake,
     "cliff-walking": cliff_walking,
     "taxi": taxi,
+    "lqr": _lqr,
     "random": random,
     "garnet": garnet,
 }
@@ -35,7 +39,7 @@ def make(
     arguments: Mapping[str, Any] | None = None,
     agents: int | None = None,
     reward_range: tuple[float, float] | None = None,
-) -> TabularProblem:
+) -> KnownProblem:
     """A problem by its maker's name, or from the path of an `.npz` file."""
     arguments = dict(arguments or {})
     if name.endswith(".npz") or (name not in PROBLEMS and _exists(name)):
@@ -87,6 +91,8 @@ def _as(what: str, kind: type, value: Any) -> Any:
 __all__ = [
     "PROBLEMS",
     "Grid",
+    "KnownProblem",
+    "LQRProblem",
     "Sparse",
     "TabularProblem",
     "cliff_walking",
@@ -96,6 +102,7 @@ __all__ = [
     "frozen_lake",
     "garnet",
     "load",
+    "lqr_exact",
     "make",
     "mazes",
     "opposed_line",

@@ -46,6 +46,31 @@ def gradient(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarra
     return gradients(problem.average() if problem.shared else problem, theta, tau).mean(axis=0)
 
 
+def gradient_function(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Any]:
+    """`gradients` as a pure JAX function, theta (d,) to (N, d), to be differentiated again; for 64-bit mode."""
+    arrays, (axes, size) = _arrays(problem), _layout(problem)
+
+    def every(theta: Any) -> Any:
+        log_pi = mdp.log_softmax_policy(theta, problem.S, problem.A)
+        one = lambda P, c, r: mdp.gradient(P, c, r, problem.gamma, log_pi, tau).reshape(-1)
+        return _agents(one, arrays, axes, size)
+
+    return every
+
+
+def objective_function(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Any]:
+    """`J` as a pure JAX function of theta (d,); where dynamics are shared, that of the average MDP."""
+    problem = problem.average() if problem.shared else problem
+    arrays, (axes, size) = _arrays(problem), _layout(problem)
+
+    def mean(theta: Any) -> Any:
+        log_pi = mdp.log_softmax_policy(theta, problem.S, problem.A)
+        one = lambda P, c, r: mdp.objective(P, c, r, problem.gamma, log_pi, tau)
+        return jnp.mean(_agents(one, arrays, axes, size))
+
+    return mean
+
+
 def q_values(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's Q_i: (N, S, A)."""
     return _each(problem, theta, tau, _q_values)
@@ -63,7 +88,7 @@ def returns(problem: TabularProblem, theta: Any) -> np.ndarray:
 
 
 class Best(NamedTuple):
-    """The least cost J that a policy can have, and such a policy as probabilities (S, A)."""
+    """The least cost J that a policy can have, and such a policy as probabilities (S, A), or as a gain (m, n)."""
 
     J: float
     policy: np.ndarray

@@ -1,4 +1,4 @@
-"""From a finite problem and an oracle's name to what the runtimes take."""
+"""From a problem and an oracle's name to what the runtimes take."""
 
 from typing import Any
 
@@ -8,11 +8,14 @@ import numpy as np
 from fastfedpg.core import Oracle, Problem, Task
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
+from fastfedpg.oracles.lqr import lqr
+from fastfedpg.problems import lqr_exact
 from fastfedpg.problems.exact import evaluator
-from fastfedpg.problems.tabular import TabularProblem
+from fastfedpg.problems.known import KnownProblem
+from fastfedpg.problems.lqr import LQRProblem, outside
 
 
-def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0, **settings: Any) -> Problem:
+def with_oracle(problem: KnownProblem, oracle: str = "exact", tau: float = 0.0, **settings: Any) -> Problem:
     """N agents that each ask their own MDP by the named oracle; settings are that oracle's (B, K, baseline).
 
     What the agents share is a closure; what differs between them, their costs and perhaps their dynamics, is the task.
@@ -26,6 +29,8 @@ def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0
         raise unknown("oracle", oracle, ORACLES)
     if not (np.isfinite(tau) and tau >= 0):
         raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0")
+    if isinstance(problem, LQRProblem):
+        return _regulated(problem, oracle, tau, settings)
     prepare, make = ORACLES[oracle].prepare, ORACLES[oracle].make
     settings = _checked(oracle, settings)
 
@@ -43,6 +48,29 @@ def with_oracle(problem: TabularProblem, oracle: str = "exact", tau: float = 0.0
         of_task = lambda task: build(*task)
     theta0 = np.zeros(problem.S * problem.A)
     return Problem(tasks, np.arange(problem.N, dtype=np.int32), of_task, evaluator(problem, tau), theta0)
+
+
+def _regulated(problem: LQRProblem, oracle: str, tau: float, settings: dict[str, Any]) -> Problem:
+    """Agents that know their regulator; the costs (Q_i, R_i) are the task, and a gain that is not stable is outside."""
+    if oracle != "exact":
+        raise InputError(
+            f"oracle '{oracle}' plays or sums over a finite MDP; a linear-quadratic regulator ({problem.name}) has the "
+            "oracle 'exact' alone"
+        )
+    if tau != 0:
+        raise InputError(
+            f"tau = {tau:g}; a linear-quadratic regulator ({problem.name}) has no entropy, so it must be 0"
+        )
+    _checked(oracle, settings)
+    model = problem.model
+    return Problem(
+        (problem.Q, problem.R),
+        np.arange(problem.N, dtype=np.int32),
+        lambda task: lqr(model, *task),
+        lqr_exact.evaluator(problem),
+        problem.F0.reshape(-1),
+        lambda theta: outside(problem, theta),
+    )
 
 
 def _checked(oracle: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from fastfedpg.errors import InputError
+from fastfedpg.problems.lqr import LQRProblem
 from fastfedpg.problems.parameters import at_least, generator, unit
 from fastfedpg.problems.tabular import TabularProblem
 from fastfedpg.transitions import Sparse
@@ -68,6 +69,44 @@ def garnet(
     gaps = np.diff(cuts, axis=-1, prepend=0.0, append=1.0)
     P = Sparse(_subsets(rng, (S, A), S, branching), gaps)
     return TabularProblem(P, _rewards(agents, S, A, kappa, seed), np.full(S, 1 / S), gamma, name="garnet")
+
+
+def lqr(
+    agents: int = 4,
+    n: int = 3,
+    m: int = 2,
+    gamma: float = 0.9,
+    kappa: float = 1.0,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> LQRProblem:
+    """A random linear-quadratic regulator: one system with n states and m inputs, and costs that differ by agent.
+
+    A = 0.9 G / (spectral radius of G); G and B have independent standard normal entries; Sigma0 = I. With
+    S(G) = (G + G') / ||G + G'||_2 for a standard normal G, W_i = S(G_i) and Wbar their mean over the N agents,
+    Q_i = I + G_0'G_0 / ||G_0'G_0||_2 + 0.45 kappa (W_i - Wbar), kappa in [0, 1], and R_i likewise with draws of its
+    own. Since ||W_i - Wbar|| <= 2 no eigenvalue of a Q_i or R_i is below 0.1, and their averages are the same for every
+    N and kappa. Agent i's draws are the same whatever N is. The gain 0, where runs start, is stable.
+    """
+    for name, value, most in (("agents", agents, 2**31), ("n", n, 1024), ("m", m, 1024)):
+        at_least(name, value, 1)
+        if value > most:
+            raise InputError(f"{name} = {value}; it must be at most {most}")
+    unit("kappa", kappa)
+    rng = generator(seed, "dynamics")
+    G, B = rng.normal(size=(n, n)), rng.normal(size=(n, m))
+    A = 0.9 * G / np.abs(np.linalg.eigvals(G)).max()
+    Q, R = (_quadratic(agents, size, kappa, seed, f"cost of {what}") for what, size in (("states", n), ("inputs", m)))
+    return LQRProblem(A, B, Q, R, np.eye(n), gamma, noise)
+
+
+def _quadratic(agents: int, size: int, kappa: float, seed: int, what: str) -> np.ndarray:
+    W = np.empty((agents, size, size))
+    for i in range(agents):
+        G = generator(seed, what, i).normal(size=(size, size))
+        W[i] = (G + G.T) / np.linalg.norm(G + G.T, 2)
+    G = generator(seed, what).normal(size=(size, size))
+    return np.eye(size) + G.T @ G / np.linalg.norm(G.T @ G, 2) + 0.45 * kappa * (W - W.mean(axis=0))
 
 
 def _rewards(agents: int, S: int, A: int, kappa: float, seed: int) -> np.ndarray:

@@ -110,6 +110,18 @@ class TabularProblem:
         """Whether rho has an agent axis."""
         return int(self.rho.ndim) == 2
 
+    @property
+    def theta_shape(self) -> tuple[int, int]:
+        """How theta is written down: a table."""
+        return self.S, self.A
+
+    theta_axes = "states, actions"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a summary says of it."""
+        return {"S": self.S, "A": self.A}
+
     def kernel(self, i: int) -> Any:
         """Agent i's own P."""
         return jax.tree.map(lambda x: x[i], self.P) if self.own_kernels else self.P
@@ -135,25 +147,20 @@ class TabularProblem:
         mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
         return replace(self, reward=mean, agents=(), name=f"average of {self.name}")
 
+    def arrays(self) -> dict[str, Any]:
+        """All that decides its numbers, but for the units; as it is put away."""
+        return {**self.kernel_arrays(), "reward": self.reward, "rho": self.rho, "gamma": np.float64(self.gamma)}
+
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""
-        arrays = {**self.kernel_arrays(), "reward": self.reward, "rho": self.rho, "gamma": np.float64(self.gamma)}
-        np.savez(path, **arrays)
-
-
-def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem:
-    """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma.
-
-    Where transitions are sparse, `next` and `p` take the place of P.
-    """
-    arrays: dict[str, Any] = dict(read_npz(path, NAMES, SPARSE_NAMES))
-    if "P" not in arrays:
-        arrays["P"] = Sparse(arrays.pop("next"), arrays.pop("p"))
-    return TabularProblem(**arrays, reward_range=reward_range or (0.0, 1.0), name=Path(path).name)
+        np.savez(path, **self.arrays())
 
 
 def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file that must hold exactly these names, or one of these others; nothing is unpickled."""
+    """The arrays of an `.npz` file that must hold exactly these names, or one of these others; nothing is unpickled.
+
+    Names in brackets may be missing.
+    """
     path = Path(path)
     allowed = ", or ".join(", ".join(form) for form in (names, *others))
     try:
@@ -169,7 +176,9 @@ def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...])
             file = np.load(opened, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise InputError(f"{path}: a single array; save the arrays {allowed} together with numpy.savez")
-            names = min((names, *others), key=lambda form: len(set(form) ^ set(file.files)))  # the one that is meant
+            forms = [tuple(n for n in form if n[0] != "[" or n[1:-1] in file.files) for form in (names, *others)]
+            forms = [tuple(n.strip("[]") for n in form) for form in forms]
+            names = min(forms, key=lambda form: len(set(form) ^ set(file.files)))  # the one that is meant
             missing = [n for n in names if n not in file.files]
             extra = [n for n in file.files if n not in names]
             if missing or extra:

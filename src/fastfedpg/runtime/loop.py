@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
+from fastfedpg.runtime.explain import explain
 from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
 from fastfedpg.runtime.standing import Standing, Tick, unheard
 
@@ -54,7 +55,7 @@ def loop_records(
     """The run as it goes, record by record, all seeds side by side; `tick` hears of every round, whatever `pause`."""
     schedule.check(problem, algorithm)
     m = schedule.taking_part(problem)
-    tasks = [_at(problem.tasks, i) for i in range(problem.N)]
+    tasks = tasks_of(problem)
     seeds = range(schedule.first_seed, schedule.first_seed + schedule.seeds)
     if start is None:
         thetas = schedule.starts(problem)
@@ -62,7 +63,7 @@ def loop_records(
         runs = [_start(problem, algorithm, theta, seed) for theta, seed in zip(thetas, seeds, strict=True)]
     else:
         done, recorded = start.round, start.recorded
-        runs = [_continue(problem.N, start, r, seed) for r, seed in enumerate(seeds)]
+        runs = [continued(problem.N, start, r, seed) for r, seed in enumerate(seeds)]
 
     def standing() -> Standing:
         every = [(run.state, run.down, stack(run.memory), stack(run.own)) for run in runs]
@@ -75,7 +76,7 @@ def loop_records(
         theta = np.stack([algorithm.policy(run.state) for run in runs])
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
         noted = Record(done, theta, problem.evaluate(theta), drift, steps, taken / problem.N)
-        return checked(noted, seeds)
+        return checked(problem, noted, seeds)
 
     for stop in schedule.recorded():
         if stop <= recorded:
@@ -111,9 +112,12 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
             name = int(problem.ids[i])
             given = _at(down, i) if algorithm.per_agent else down
             key = key_for(seed, t, e.name, name)
-            memory[i], own[i], up, info = answer(e, problem.oracle, tasks[i], memory[i], own[i], given, key)
+            asked = (tasks[i], memory[i], own[i], given, key)
+            memory[i], own[i], up, info = answer(e, problem.oracle, *asked)
             if not finite(up):
-                raise Diverged(t + 1, e.name, name, seed)
+                theta_bar = algorithm.policy(state)
+                why = explain(problem, e, *asked, theta_bar[i] if algorithm.per_agent else theta_bar)
+                raise Diverged(t + 1, e.name, name, seed, why=why)
             drift, steps = drift + float(info.drift), steps + int(info.steps)
             ups.append(up)
         combined = e.combine.merge(stack(ups))
@@ -131,6 +135,11 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
     return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + m)
 
 
+def tasks_of(problem: Problem) -> list[Task]:
+    """Each agent's own task."""
+    return [_at(problem.tasks, i) for i in range(problem.N)]
+
+
 def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run:
     state, down, memory = algorithm.init(theta, problem.N)
     oracles = [problem.oracle(_at(problem.tasks, i)) for i in range(problem.N)]
@@ -138,7 +147,8 @@ def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run
     return Run(seed, state, down, tuple(_at(memory, i) for i in range(problem.N)), own)
 
 
-def _continue(N: int, standing: Standing, r: int, seed: int) -> Run:
+def continued(N: int, standing: Standing, r: int, seed: int) -> Run:
+    """The run that stands there as the r-th."""
     state, down, memory, own = (_at(part, r) for part in standing[2:6])
     each = lambda tree: tuple(_at(tree, i) for i in range(N))
     drift, steps, taken = float(standing.drift[r]), int(standing.steps[r]), int(standing.taken[r])

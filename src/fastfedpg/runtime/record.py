@@ -11,6 +11,7 @@ import numpy as np
 
 from fastfedpg.core import Algorithm, Evaluation, Oracle, Problem, key_for
 from fastfedpg.errors import InputError
+from fastfedpg.runtime.explain import explain_value
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ class Schedule:
         for name in ("rounds", "seeds", "metrics_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} = {getattr(self, name)}; it must be at least 1")
-        self.starts(problem)
+        for theta in np.asarray(self.starts(problem)):
+            if said := explain_value(problem, theta):
+                raise InputError(f"theta0: {said}")
         if not 0 <= self.first_seed < 2**31 - self.seeds:
             raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
         if self.participants is not None and not 1 <= self.participants <= problem.N:
@@ -101,11 +104,12 @@ class Record(NamedTuple):
     rounds_taken: np.ndarray  # (runs,): rounds an agent took part in, on average over the agents
 
 
-def checked(record: Record, seeds: Sequence[int] | np.ndarray, all_of_them: bool = False) -> Record:
+def checked(problem: Problem, record: Record, seeds: Sequence[int] | np.ndarray, all_of_them: bool = False) -> Record:
     """The record, if the policy still has a value in every run; or in some, unless all of them must be lost."""
     bad = np.flatnonzero(~np.isfinite(record.evaluation.J))
     if len(bad) >= (len(seeds) if all_of_them else 1):
-        raise Diverged(record.round, None, None, int(seeds[bad[0]]))
+        why = explain_value(problem, record.theta[bad[0]])
+        raise Diverged(record.round, None, None, int(seeds[bad[0]]), why=why)
     return record
 
 
@@ -194,13 +198,15 @@ NOT_FINITE = "theta or its value became non-finite at the server, though every a
 
 
 class Diverged(ArithmeticError):
-    """A message or theta stopped being finite; `result` holds what was recorded before."""
+    """A message or theta stopped being finite; `result` holds what was recorded before, `why` what the problem says."""
 
-    def __init__(self, round: int, exchange: str | None, agent: int | None, seed: int, advice: str = "") -> None:
-        self.round, self.exchange, self.agent, self.seed = round, exchange, agent, seed
+    def __init__(
+        self, round: int, exchange: str | None, agent: int | None, seed: int, advice: str = "", why: str = ""
+    ) -> None:
+        self.round, self.exchange, self.agent, self.seed, self.why = round, exchange, agent, seed, why
         self.result: Result | None = None
         where = f"agent {agent} sent a non-finite '{exchange}' message" if exchange else NOT_FINITE
-        super().__init__(f"diverged in round {round} (seed {seed}): {where}{advice}")
+        super().__init__(f"diverged in round {round} (seed {seed}): {where}{why and f': {why}'}{advice}")
 
 
 def gather(running: Iterable[Record], sizes: MessageSizes, shape: Sequence[int]) -> Result:

@@ -13,6 +13,7 @@ from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.runtime import program
 from fastfedpg.runtime.layout import TASKS, Layout, layout_of
+from fastfedpg.runtime.loop import continued, one_round, tasks_of
 from fastfedpg.runtime.memory import check_memory
 from fastfedpg.runtime.program import Counts, Maker, Parts, algorithm_of
 from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes
@@ -98,7 +99,7 @@ def simulate_records(
     def record() -> Record:
         current = np.asarray(layout.whole(program.policies(algorithm, settings, now.state)))
         noted = Record(now.round, current, problem.evaluate(current), now.drift, now.steps, now.taken / problem.N)
-        return checked(noted, number, all_of_them=sweep is not None)
+        return checked(problem, noted, number, all_of_them=sweep is not None)
 
     for stop in schedule.recorded():
         if stop <= now.recorded:
@@ -110,7 +111,12 @@ def simulate_records(
                 new = program.advance(*what, *given, Parts(*now[2:6]), now.round, upto)
                 parts, counts = jax.block_until_ready(new)
                 counts = Counts(*(np.asarray(x) for x in layout.whole(counts)))
-                _raise_if_bad(example, counts.bad, number, all_of_them=sweep is not None)
+                found = _first_bad(example, counts.bad, number, all_of_them=sweep is not None)
+                if found is not None:
+                    if problem.outside is not None and sweep is None:
+                        before, _ = program.advance(*what, *given, Parts(*now[2:6]), now.round, found.round - 1)
+                        found = _in_words(problem, example, schedule, layout.whole(before._asdict()), now, found)
+                    raise found
                 took = max(time.monotonic() - began, 1e-9)
                 stride = layout.agreed(max(1, min(2 * stride, int((upto - now.round) * RESPONSE_SECONDS / took))))
                 now = _after(now, upto, parts, counts)
@@ -152,17 +158,29 @@ def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> t
     return make, settings, layout  # type: ignore[return-value]
 
 
-def _raise_if_bad(algorithm: Algorithm, bad: np.ndarray, seeds: np.ndarray, all_of_them: bool) -> None:
+def _in_words(
+    problem: Problem, algorithm: Algorithm, schedule: Schedule, before: dict[str, Any], now: Standing, found: Diverged
+) -> Diverged:
+    """The round that diverged once more, in the plain loop, which can say why."""
+    run = continued(problem.N, now._replace(**before), found.seed - schedule.first_seed, found.seed)
+    try:
+        one_round(problem, algorithm, tasks_of(problem), schedule.taking_part(problem), run, found.round - 1)
+    except Diverged as same:
+        return same
+    return found
+
+
+def _first_bad(algorithm: Algorithm, bad: np.ndarray, seeds: np.ndarray, all_of_them: bool) -> Diverged | None:
     """Name the earliest non-finite message of all runs, if there is one; in a sweep, if no run is left without one."""
     never = np.iinfo(bad.dtype).max
     when = np.where(bad[..., 0] < 0, never, bad[..., 0])  # (runs, shards)
     first = when.min(axis=1)
     if (first < never).sum() < (len(bad) if all_of_them else 1):
-        return
+        return None
     run = int(np.argmin(first))
     # Of one round the first exchange, where the server's own, -1, comes last; of one exchange the first agent.
     t, exchange, agent = min(
         (tuple(map(int, row)) for row in bad[run][when[run] == first[run]]), key=lambda row: row[1] % sys.maxsize
     )
     name = algorithm.exchanges[exchange].name if exchange >= 0 else None
-    raise Diverged(t + 1, name, agent if name else None, int(seeds[run]))
+    return Diverged(t + 1, name, agent if name else None, int(seeds[run]))

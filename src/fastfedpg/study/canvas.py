@@ -36,7 +36,7 @@ def drawing() -> Iterator[Any]:
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
-    except ModuleNotFoundError:
+    except ImportError:
         raise InputError("figures need matplotlib: pip install 'fastfedpg[plot]'") from None
     with rc_context(STYLE):
         yield Figure

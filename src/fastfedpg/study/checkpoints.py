@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save
 
 from fastfedpg.config import Config, from_mapping
 from fastfedpg.errors import InputError
-from fastfedpg.problems import TabularProblem
+from fastfedpg.problems import KnownProblem, TabularProblem
 from fastfedpg.runtime import Result, Standing
 from fastfedpg.runtime.trees import arrays_of, restored
 from fastfedpg.study.files import PART, sync
@@ -54,12 +54,12 @@ class Refused(ValueError):
     """A checkpoint that can't be used, and why."""
 
 
-def identity(config: Config, problem: TabularProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
+def identity(config: Config, problem: KnownProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
     """The settings and the arrays that decide a run's numbers, and what computes them."""
     digest = hashlib.sha256()
-    p = problem
-    parts = () if p is None else (*p.kernel_arrays().values(), p.reward, p.rho, p.gamma, p.reward_range)
-    for array in (*parts, theta0):
+    arrays = () if problem is None else problem.arrays().values()
+    units = problem.reward_range if isinstance(problem, TabularProblem) else None
+    for array in (*arrays, units, theta0):
         if array is not None:
             digest.update(repr(np.shape(array)).encode())
             digest.update(np.ascontiguousarray(array, np.float64).data)

@@ -13,6 +13,7 @@ import numpy as np
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import from_toml
 from fastfedpg.errors import InputError
+from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged
 from fastfedpg.study import budgets, canvas, figures, outcomes, output, table, tuning
 from fastfedpg.study.checkpoints import FREE, Checkpoint
@@ -87,7 +88,7 @@ def compare_runs(
 
 def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: Note, title: str | None = None) -> Report:
     """The table and the pictures of runs that have come to their end."""
-    problem, tau = plans[0].tabular, plans[0].config.tau
+    problem, tau = plans[0].arrays, plans[0].config.tau
     lines = table.measure(found, plans)
     title = title or f"{problem.name}: {problem.N} agents"
     files = [out / "table.csv"]
@@ -96,7 +97,7 @@ def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: No
     known = [o for o in found if np.isfinite(o.result.returns).all()]
     try:
         files += figures.curves(out / "curves", found, problem, title)
-        if drawn:
+        if drawn and isinstance(problem, TabularProblem):  # a gain is a few numbers, and no picture
             files += figures.policies(out / "policies", drawn, problem, title)
         if known:
             files += figures.agents(out / "agents", known, problem, title, tau)
@@ -155,7 +156,7 @@ def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Sho
     if comparison.algorithms[0] in lost:
         note(f"differences are to {found[0][0].label} instead of {comparison.algorithms[0]}")
     first = plans[comparison.algorithms[0]]
-    title = f"{first.tabular.name}: {first.tabular.N} agents, {first.config.oracle} gradients, H = {first.config.H}"
+    title = f"{first.arrays.name}: {first.arrays.N} agents, {first.config.oracle} gradients, H = {first.config.H}"
     return present([o for o, _ in found], [p for _, p in found], out, note, title)
 
 
@@ -208,7 +209,7 @@ def _clear(out: Path, overwrite: bool) -> None:
 def _describe(out: Path, comparison: Comparison, first: Plan) -> None:
     """All that is needed to repeat the comparison, or to go on with it."""
     config = output.described(first.config)
-    output.copy_files(out, first.config, first.tabular, first.theta0)
+    output.copy_files(out, first.config, first.arrays, first.theta0)
     settings = replace(comparison.settings, problem=config.problem, theta0=config.theta0)
     head = f"# {output.versions()}\n# Repeat with: fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER\n"
     write_text(out / FILE, head + replace(comparison, settings=settings).to_toml())

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastfedpg import runtime
-from fastfedpg.problems import TabularProblem, exact
+from fastfedpg.problems import KnownProblem, LQRProblem, exact, lqr_exact
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.study import checkpoints, output
 from fastfedpg.study.checkpoints import Checkpoint, Keeper
@@ -124,8 +124,8 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
     }
 
 
-def _of_problem(known: TabularProblem | None) -> dict[str, Any]:
-    return {} if known is None else {"S": known.S, "A": known.A, "gamma": known.gamma}
+def _of_problem(known: KnownProblem | None) -> dict[str, Any]:
+    return {} if known is None else {**known.sizes, "gamma": known.gamma}
 
 
 def _theory(planned: Plan) -> dict[str, Any]:
@@ -133,7 +133,13 @@ def _theory(planned: Plan) -> dict[str, Any]:
     known, tau = planned.known, planned.config.tau
     if known is None:
         return {}
-    limit = {"eta_limit_lemma_2": planned.step_limit}
+    limit: dict[str, Any] = {"theorem_1": planned.standpoint._asdict()}
+    if planned.theorem is not None:
+        limit["schedule"] = planned.theorem.summary()
+    if isinstance(known, LQRProblem):
+        mu = lqr_exact.gradient_domination_bound(known)
+        return {**limit, "J_star": lqr_exact.optimum(known).J, "mu_bound": mu}
+    limit |= {"eta_limit_lemma_2": planned.step_limit, "eta_limit_theorem_1": planned.theorem1_step_limit}
     if known.shared:
         return {**limit, "J_star": known.scale * exact.optimum(known, tau).J}
     own = [best.J for best in exact.own_optima(known, tau)]

@@ -1,6 +1,7 @@
 """Runs as a comparison sees them: read from their folders, one outcome for each."""
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,10 +11,11 @@ import numpy as np
 
 from fastfedpg.config import Config, from_toml
 from fastfedpg.errors import InputError
+from fastfedpg.problems import KnownProblem
 from fastfedpg.problems.tabular import read_npz
 from fastfedpg.runtime import Result
 from fastfedpg.study import budgets, output
-from fastfedpg.study.journal import Note, identity
+from fastfedpg.study.journal import Note
 from fastfedpg.study.plans import Plan, plan
 
 METRICS = ("J", "gap", "return_mean", "return_worst", "env_steps", "bytes_up", "bytes_down", "syncs")
@@ -61,22 +63,21 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
     """Refuse runs of different problems, and say what differs."""
     for (a, p), (b, q) in pairwise(zip(folders, plans, strict=True)):
         here, there = output.described(p.config), output.described(q.config)
-        if (
-            here.tau == there.tau
-            and p.tabular.scale == q.tabular.scale
-            and all(
-                np.array_equal(getattr(p.tabular, n), getattr(q.tabular, n)) for n in ("P", "reward", "rho", "gamma")
-            )
-        ):
+        unequal = _unequal(p.arrays, q.arrays)
+        if here.tau == there.tau and p.arrays.scale == q.arrays.scale and not unequal:
             continue  # one problem, whatever words it was asked for in
         differ = [name for name in SAME if getattr(here, name) != getattr(there, name)]
         said = [f"{name} is {getattr(here, name)} in {a} and {getattr(there, name)} in {b}" for name in differ]
-        arrays = ("P", "reward", "rho", "gamma")
-        if not said and identity(p).problem != identity(q).problem:
-            other = [n for n in arrays if not np.array_equal(getattr(p.tabular, n), getattr(q.tabular, n))]
-            said = [f"{', '.join(other)} of {a} and {b} differ"] if other else []
+        if not said and unequal:
+            said = [f"{', '.join(unequal)} of {a} and {b} differ"]
         if said:
             raise InputError(f"runs of different problems can't be compared: {'; '.join(said)}")
+
+
+def _unequal(one: KnownProblem, other: KnownProblem) -> list[str]:
+    """The arrays in which two problems differ."""
+    here, there = one.arrays(), other.arrays()
+    return [n for n in {**here, **there} if n not in here or n not in there or not np.array_equal(here[n], there[n])]
 
 
 def labels(folders: Sequence[Path], plans: Sequence[Plan]) -> list[str]:
@@ -139,7 +140,7 @@ def _row(line: str, width: int) -> list[float] | None:
 
 
 def _returns(folder: Path, planned: Plan, rounds: np.ndarray, seeds: list[int], note: Note) -> np.ndarray:
-    shape = (planned.config.seeds, len(list(planned.schedule.recorded())), planned.tabular.N)
+    shape = (planned.config.seeds, len(list(planned.schedule.recorded())), planned.arrays.N)
     recorded = list(planned.schedule.recorded())
     at = [recorded.index(r) for r in rounds]
     found = _array(folder / "agents.npz", ("returns", "round"), "returns", [shape], note)
@@ -147,9 +148,11 @@ def _returns(folder: Path, planned: Plan, rounds: np.ndarray, seeds: list[int], 
 
 
 def _theta(folder: Path, planned: Plan, seeds: list[int], note: Note) -> np.ndarray:
-    S, A, n = planned.tabular.S, planned.tabular.A, planned.config.seeds
-    found = _array(folder / "final.npz", ("theta",), "theta", [(n, S, A), (n, planned.tabular.N, S, A)], note)
-    return np.full((len(seeds), S * A), np.nan) if found is None else found[seeds].reshape(*found[seeds].shape[:-2], -1)
+    shape, n = planned.theta_shape, planned.config.seeds
+    found = _array(folder / "final.npz", ("theta",), "theta", [(n, *shape), (n, planned.arrays.N, *shape)], note)
+    if found is None:
+        return np.full((len(seeds), math.prod(shape)), np.nan)
+    return found[seeds].reshape(*found[seeds].shape[:-2], -1)
 
 
 def _array(path: Path, names: tuple[str, ...], name: str, shapes: list[Any], note: Note) -> np.ndarray | None:

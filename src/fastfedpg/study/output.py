@@ -17,7 +17,7 @@ import numpy as np
 
 from fastfedpg.config import Config
 from fastfedpg.errors import InputError
-from fastfedpg.problems import PROBLEMS, TabularProblem
+from fastfedpg.problems import PROBLEMS, KnownProblem
 from fastfedpg.runtime import Result
 from fastfedpg.study import checkpoints
 from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
@@ -96,14 +96,14 @@ def described(config: Config) -> Config:
     return config if config.theta0 is None else replace(config, theta0="theta0.npz")
 
 
-def describe(out: Path, config: Config, problem: TabularProblem | None, theta0: np.ndarray | None) -> None:
+def describe(out: Path, config: Config, problem: KnownProblem | None, theta0: np.ndarray | None) -> None:
     """All that is needed to repeat the run, or to go on with it; config.toml last: where it stands, all is there."""
     copy_files(out, config, problem, theta0)
     head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
     write_text(out / "config.toml", head + described(config).to_toml())
 
 
-def copy_files(out: Path, config: Config, problem: TabularProblem | None, theta0: np.ndarray | None) -> None:
+def copy_files(out: Path, config: Config, problem: KnownProblem | None, theta0: np.ndarray | None) -> None:
     """Copies of the files that a configuration names, so that the folder stands alone."""
     if problem is not None and config.problem not in PROBLEMS:
         with whole(out / "problem.npz") as part:

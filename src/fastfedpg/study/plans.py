@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -13,11 +14,13 @@ from fastfedpg.config import Config
 from fastfedpg.core import Algorithm, Evaluation, Problem
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
-from fastfedpg.problems import TabularProblem
+from fastfedpg.problems import KnownProblem, TabularProblem
+from fastfedpg.problems.known import gradient_function
 from fastfedpg.problems.tabular import read_npz
 from fastfedpg.runtime import MessageSizes, Schedule
 from fastfedpg.runtime.record import counting_oracle
-from fastfedpg.theory import lemma2_step_limit, smoothness_bound
+from fastfedpg.study.scheduled import Scheduled, Standpoint, scheduled, standpoint
+from fastfedpg.theory import lemma2_step_limit, smoothness_bound, smoothness_estimate, theorem1_step_limit
 
 PRIVATE = "private"
 """The name of a problem that only the agents' own sites know."""
@@ -31,20 +34,28 @@ class Plan:
     """A configuration that has passed every check, with all that it names built."""
 
     config: Config
-    known: TabularProblem | None  # None where only the agents' own sites know it
+    known: KnownProblem | None  # None where only the agents' own sites know it
     problem: Problem
     algorithm: Algorithm
     schedule: Schedule
     sizes: MessageSizes
-    theta0: np.ndarray | None  # as in the file; None is the uniform policy
+    theta0: np.ndarray | None  # as in the file; None is the problem's own start
     notes: tuple[str, ...]
+    theorem: Scheduled | None = None  # what its schedule says, if it has one
 
     @property
-    def tabular(self) -> TabularProblem:
+    def arrays(self) -> KnownProblem:
         """The problem's arrays."""
         if self.known is None:
             raise InputError("the problem is private: only the agents' own sites know it")
         return self.known
+
+    @property
+    def tabular(self) -> TabularProblem:
+        """The arrays of a finite problem."""
+        if not isinstance(self.arrays, TabularProblem):
+            raise InputError(f"problem '{self.name}' is not a finite MDP")
+        return self.arrays
 
     @property
     def name(self) -> str:
@@ -53,8 +64,8 @@ class Plan:
 
     @property
     def theta_shape(self) -> tuple[int, ...]:
-        """How theta is written down: a table where there is one, or a vector."""
-        return np.shape(self.problem.theta0)[-1:] if self.known is None else (self.known.S, self.known.A)
+        """How theta is written down: a table or a gain where the problem is known, or a vector."""
+        return np.shape(self.problem.theta0)[-1:] if self.known is None else self.known.theta_shape
 
     @property
     def smoothness(self) -> float:
@@ -67,9 +78,25 @@ class Plan:
         return lemma2_step_limit(self.smoothness, self.local_steps)
 
     @property
+    def theorem1_step_limit(self) -> float:
+        """Theorem 1's limit on eta, with that bound."""
+        return theorem1_step_limit(self.smoothness, self.local_steps)
+
+    @cached_property
+    def standpoint(self) -> Standpoint:
+        """How the run stands to Theorem 1; a regulator has no bound on L, but one at its first gain."""
+        estimate = None if self.theorem is None else self.theorem.L
+        bound = self.smoothness if isinstance(self.arrays, TabularProblem) else None
+        if bound is None and estimate is None:
+            start = np.atleast_2d(self.problem.theta0)[:1]
+            gradients = gradient_function(self.arrays)
+            estimate = smoothness_estimate(gradients, np.stack([start, start], axis=1), points=2)
+        return standpoint(self.config, self.problem.N, self.local_steps, bound, estimate)
+
+    @property
     def local_steps(self) -> int:
         """H as the algorithm uses it."""
-        return int(self.config.taken_by(ALGORITHMS[self.config.algorithm]).get("H", 1))
+        return _local_steps(self.config)
 
 
 def plan(config: Config, like: Plan | None = None) -> Plan:
@@ -79,6 +106,12 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
     """
     algorithm = algorithm_of(config)
     known, problem, theta0 = (like.known, like.problem, like.theta0) if like else _built(config)
+    theorem = like.theorem if like and like.config == config else None
+    if config.schedule is not None and theorem is None:
+        config, theorem = scheduled(config, _local_steps(config), known, problem.theta0)
+        algorithm = algorithm_of(config)
+        if known is not None and "K" in oracle_settings(config):
+            problem = problem._replace(oracle=_with_oracle(config, known).oracle)
     schedule = Schedule(
         config.rounds,
         config.seeds,
@@ -94,7 +127,8 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
             runtime.layout_of(problem, schedule)
             runtime.check_memory(problem, algorithm, schedule)
         sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
-    return Plan(config, known, problem, algorithm, schedule, sizes, theta0, tuple(_without_effect(config)))
+    notes = (*_without_effect(config), *(theorem.notes if theorem else ()))
+    return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem)
 
 
 def algorithm_of(config: Config) -> Algorithm:
@@ -112,6 +146,10 @@ def algorithm_of(config: Config) -> Algorithm:
     return factory(**config.taken_by(factory))
 
 
+def _local_steps(config: Config) -> int:
+    return int(config.taken_by(ALGORITHMS[config.algorithm]).get("H", 1))
+
+
 def is_private(problem: str) -> bool:
     """Whether only the agents' own sites know the problem: it says so, or it is a module:function of theirs."""
     return problem == PRIVATE or (":" in problem and not problem.endswith(".npz"))
@@ -124,17 +162,21 @@ def oracle_settings(config: Config) -> dict[str, Any]:
     return {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
 
 
-def _built(config: Config) -> tuple[TabularProblem | None, Problem, np.ndarray | None]:
-    settings = oracle_settings(config)
+def _built(config: Config) -> tuple[KnownProblem | None, Problem, np.ndarray | None]:
+    oracle_settings(config)
     if is_private(config.problem):
         return None, *_private(config)
-    tabular = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
-    problem = problems.with_oracle(tabular, config.oracle, config.tau, **settings)
-    theta0 = None if config.theta0 is None else _read_theta0(config, (tabular.S, tabular.A), "states, actions")
+    known = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
+    problem = _with_oracle(config, known)
+    theta0 = None if config.theta0 is None else _read_theta0(config, known.theta_shape, known.theta_axes)
     if theta0 is not None:
-        start = np.broadcast_to(theta0, (config.seeds, tabular.S, tabular.A))
+        start = np.broadcast_to(theta0, (config.seeds, *known.theta_shape))
         problem = problem._replace(theta0=start.reshape(config.seeds, -1))
-    return tabular, problem, theta0
+    return known, problem, theta0
+
+
+def _with_oracle(config: Config, known: KnownProblem) -> Problem:
+    return problems.with_oracle(known, config.oracle, config.tau, **oracle_settings(config))
 
 
 def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
@@ -186,6 +228,8 @@ def _without_effect(config: Config) -> Iterator[str]:
     for what, name, table in (("algorithm", config.algorithm, ALGORITHMS), ("oracle", config.oracle, makers)):
         known = {setting for factory in table.values() for setting in config.taken_by(factory)}
         for setting in sorted(known - used):
+            if setting == "K" and config.schedule is not None:
+                continue  # the schedule has a word of its own on it
             if getattr(config, setting) != getattr(defaults, setting):
                 yield f"{setting} = {getattr(config, setting)} has no effect: {what} {name} does not use it"
     for setting in ("agent_batch", "shards"):

@@ -13,6 +13,7 @@ from fastfedpg import runtime
 from fastfedpg.config import Config, from_toml
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, Stopped
+from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
 from fastfedpg.study import checkpoints, output
 from fastfedpg.study.checkpoints import Checkpoint
@@ -64,7 +65,7 @@ def begin(
 
     def describe() -> None:
         also()
-        output.describe(out, config, planned.known, planned.theta0)
+        output.describe(out, planned.config, planned.known, planned.theta0)
 
     with output.opened(out, clear, describe):
         yield planned
@@ -134,7 +135,7 @@ def execute(
     except KeyboardInterrupt:
         state = "interrupted"
     except Diverged as e:
-        state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}")
+        state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}", e.why)
     except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
         state, stopped = "failed", error
     with _uninterrupted():
@@ -150,7 +151,7 @@ def execute(
 
 
 def _advice(planned: Plan) -> str:
-    if planned.known is None:
+    if not isinstance(planned.known, TabularProblem):  # no bound on L: a regulator is smooth on sublevel sets alone
         return f"The step size is eta = {planned.config.eta:g}; try a smaller one."
     return (
         f"The step size is eta = {planned.config.eta:g}; Lemma 2 asks for at most 1/(3LH) = {planned.step_limit:.3g}, "

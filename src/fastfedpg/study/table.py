@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
     """Every method's line; differences are to the first, paired by seed."""
-    shared = plans[0].tabular.shared
+    shared = plans[0].arrays.shared
     name = "gap" if shared else "J"
     lines: list[Line] = []
     for outcome, planned in zip(outcomes, plans, strict=True):
