@@ -14,9 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
 PICTURES = {
-    "curves.png": "compare-curves.png",
-    "policies.png": "compare-policies.png",
-    "agents.png": "compare-agents.png",
+    "main/curves.png": "compare-curves.png",
+    "main/policies.png": "compare-policies.png",
+    "main/agents.png": "compare-agents.png",
+    "claims/linear.png": "theory-linear.png",
+    "claims/truncation.png": "theory-truncation.png",
+    "claims/floors.png": "theory-floors.png",
+    "claims/bias.png": "theory-bias.png",
+    "claims/stationary.png": "theory-stationary.png",
+    "claims/tightness.png": "theory-tightness.png",
 }
 
 
@@ -51,8 +57,8 @@ def main(pages: list[Path]) -> None:
         for page in pages:
             page.write_text(MARK.sub(fill, page.read_text(encoding="utf-8")), encoding="utf-8")
         for name, there in PICTURES.items():
-            if (folder / "main" / name).exists():
-                (ROOT / "docs" / there).write_bytes((folder / "main" / name).read_bytes())
+            if (folder / name).exists():
+                (ROOT / "docs" / there).write_bytes((folder / name).read_bytes())
 
 
 if __name__ == "__main__":

@@ -24,7 +24,10 @@ COMMANDS = {
         "Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents.",
     ),
     "server": ("server.server", "Run an algorithm with agents on other machines, over a Flower SuperLink."),
-    "verify": ("verify.verify", "Compare a deployed run with its simulation: number by number, or in distribution."),
+    "verify": (
+        "verify.verify",
+        "Check every claim of the paper on a problem, or compare a deployed run with its simulation.",
+    ),
     "agent": ("agent.agent", "Be one site's agent: answer the server's questions through the site's own Flower node."),
     "proxy": ("proxy.proxy", "Stand in front of a SuperLink: pass what nodes ask, and nothing else."),
     "kit": (

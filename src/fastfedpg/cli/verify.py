@@ -1,31 +1,109 @@
-"""`fastfedpg verify`: does a deployed run equal its simulation?"""
+"""`fastfedpg verify`: do the paper's claims hold on a problem; or, for a deployed run, does it equal its simulation?"""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from fastfedpg.cli.consoles import noting
-from fastfedpg.study.progress import progress
+from fastfedpg.cli.consoles import noting, say
+from fastfedpg.cli.words import new_name
+from fastfedpg.errors import InputError
+from fastfedpg.verification.settings import Settings, Show
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Compare a finished deployed run with the simulation of the same configuration."""
+    """Check the paper's claims on a problem; or compare a deployed run with the simulation of its configuration."""
 
-    folder: tyro.conf.Positional[Path]
-    """The folder of a deployed run."""
+    settings: Settings
+    folder: tyro.conf.Positional[Path | None] = None
+    """The folder of a finished deployed run: it is compared with its simulation, and nothing else is done."""
     seeds: int = 199
-    """Where sites drew their own random numbers: simulated runs that the deployed one is compared with."""
+    """For a folder whose sites drew their own random numbers: simulated runs that it is compared with."""
+    out: Path | None = None
+    """The folder for verify.json and the pictures; a new one under runs/ unless given."""
+    overwrite: bool = False
+    """Replace an earlier report in that folder."""
 
 
 def verify(arguments: list[str], console: Console, errors: Console) -> int:
-    """Compare a deployed run with its simulation: number by number, or in distribution."""
-    given = tyro.cli(Verify, prog="fastfedpg verify", args=arguments, console_outputs=True)
-    from fastfedpg.federation import verification
+    """Check every claim of the paper on a problem, or compare a deployed run with its simulation."""
+    given = tyro.cli(
+        tyro.conf.OmitArgPrefixes[Verify],
+        prog="fastfedpg verify",
+        args=arguments,
+        default=Verify(Settings()),
+        console_outputs=True,
+    )
+    if given.folder is not None:
+        return _deployed(given, console, errors)
+    if given.seeds != Verify.seeds:
+        raise InputError("seeds are for the folder of a deployed run; a report on the theory has its own")
+    return _claims(given, console, errors)
 
+
+def _deployed(given: Verify, console: Console, errors: Console) -> int:
+    from fastfedpg.federation import verification
+    from fastfedpg.study.progress import progress
+
+    assert given.folder is not None
+    if given.settings != Settings() or given.out is not None or given.overwrite:
+        raise InputError(f"{given.folder} is a deployed run, which says everything itself: leave the other flags out")
     show = lambda title, rounds: progress(errors, title, rounds)
     found = verification.verify(given.folder, given.seeds, show, noting(errors))
     console.print(found.words, soft_wrap=True, highlight=False, markup=False)
     return 0 if found.good else 1
+
+
+def _claims(given: Verify, console: Console, errors: Console) -> int:
+    from fastfedpg.study import output
+    from fastfedpg.study.files import clear_parts
+    from fastfedpg.verification import parts, report
+
+    out = given.out or new_name(Path("runs") / "verify")
+    output.check_folder(out, given.overwrite)
+    for file in report.names(out):
+        if file.is_dir():
+            raise InputError(f"{file}: a folder where a file of the report belongs")
+    work = parts.parts(given.settings)
+    try:
+        with output.opened(out, lambda: clear_parts(out), lambda: None), _stages(errors, len(work)) as show:
+            found = report.verify(given.settings, out, work=work, show=show, note=noting(errors))
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            out.rmdir()  # if nothing is in it
+        return say(errors, f"interrupted before anything was decided; no report was written to {out}", 130)
+    console.print(report.table(found.rows, console.width))
+    for words in report.summary(found.rows):
+        console.print(words, soft_wrap=True, highlight=False, markup=False)
+    for file in found.files:
+        if file.suffix != ".svg":
+            console.print(f"written: {file}", soft_wrap=True, highlight=False, markup=False)
+    return 0 if found.good else 1
+
+
+@contextmanager
+def _stages(errors: Console, parts: int) -> Iterator[Show]:
+    """A bar on a terminal, and elsewhere a line for each part that begins."""
+    began = time.monotonic()
+    if not errors.is_terminal:
+
+        def line(part: int, title: str) -> None:
+            seconds = time.monotonic() - began
+            words = f"verify: part {part + 1} of {parts}, {title} ({seconds:.0f} s so far)"
+            errors.print(words, soft_wrap=True, highlight=False, markup=False)
+
+        yield line
+        return
+    with Progress(
+        SpinnerColumn(), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(), console=errors,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=parts)
+        yield lambda part, title: bar.update(task, completed=part, description=title)
+        bar.update(task, completed=parts, description="done")
