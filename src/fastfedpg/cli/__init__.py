@@ -54,7 +54,7 @@ def prepare(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The entry point; returns the exit code: 0 done, 1 diverged, 2 wrong input, 130 interrupted."""
+    """The entry point; returns the exit code: 0 done, 1 diverged or a claim fails, 2 wrong input, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     console, errors = QuietConsole(), QuietConsole(stderr=True)
     try:

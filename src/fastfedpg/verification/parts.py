@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fastfedpg import problems
 from fastfedpg.errors import InputError
 from fastfedpg.problems import KnownProblem, LQRProblem
 from fastfedpg.verification import bias, floors, lemmas, rates, stationary, structure
-from fastfedpg.verification.floors import Effort, Sweep
+from fastfedpg.verification.floors import Effort
 from fastfedpg.verification.recording import estimates, gradients_at
 from fastfedpg.verification.rows import Row, not_applicable
 from fastfedpg.verification.settings import Settings
@@ -192,8 +192,22 @@ def _plain(subject: Subject) -> tuple[list[Row], dict[str, Any]]:
     return _of(subject, [row]), {"plain": course}
 
 
+Check: TypeAlias = Callable[[Subject, Effort], tuple[list[Row], Any]]
+"""What runs a sweep: rows, and what is drawn of it."""
+
+
+def _sweep(
+    title: str, subject: Subject, effects: Effects, check: Check, drawn: Callable[[Any], dict[str, Any]]
+) -> Part:
+    def work() -> tuple[list[Row], dict[str, Any]]:
+        rows, found = check(subject, effects.sweeps)
+        return _of(subject, rows), drawn(found)
+
+    return Part(f"{title} on {subject.name}", work)
+
+
 def _sweeps(subject: Subject, effects: Effects) -> Iterator[Part]:
-    checks: dict[str, Callable[[Subject, Effort], tuple[list[Row], Sweep]]] = {"N": floors.in_N}
+    checks: dict[str, Check] = {"N": floors.in_N}
     if effects.sweeps.steps:
         checks["H"] = floors.in_H
     if effects.sweeps.long_steps:
@@ -201,27 +215,15 @@ def _sweeps(subject: Subject, effects: Effects) -> Iterator[Part]:
     if effects.sweeps.totals:
         checks["NHT"] = floors.in_NHT
     for name, check in checks.items():
-
-        def work(name: str = name, check: Any = check) -> tuple[list[Row], dict[str, Any]]:
-            rows, sweep = check(subject, effects.sweeps)
-            return _of(subject, rows), {"floors": {name: sweep}}
-
-        yield Part(f"noise floor against {name} on {subject.name}", work)
+        drawn = lambda found, name=name: {"floors": {name: found}}
+        yield _sweep(f"noise floor against {name}", subject, effects, check, drawn)
 
 
 def _bias(subject: Subject, effects: Effects) -> Iterator[Part]:
-    def work() -> tuple[list[Row], dict[str, Any]]:
-        rows, sweeps = bias.rows(subject, effects.sweeps)
-        return _of(subject, rows), {"bias": sweeps}
-
     if effects.sweeps.bias:
-        yield Part(f"heterogeneity on {subject.name}", work)
+        yield _sweep("heterogeneity", subject, effects, bias.rows, lambda found: {"bias": found})
 
 
 def _stationary(subject: Subject, effects: Effects) -> Iterator[Part]:
-    def work() -> tuple[list[Row], dict[str, Any]]:
-        rows, sweep = stationary.rows(subject, effects.sweeps)
-        return _of(subject, rows), {"stationary": sweep}
-
     if effects.sweeps.longer:
-        yield Part(f"Theorem 3 on {subject.name}", work)
+        yield _sweep("Theorem 3", subject, effects, stationary.rows, lambda found: {"stationary": found})

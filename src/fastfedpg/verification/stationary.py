@@ -14,7 +14,7 @@ RECORDS = 100
 
 
 def rows(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
-    """Runs with the schedule of Theorem 3, T, 2T, 4T, …, whose conditions all hold."""
+    """Runs with the schedule of Theorem 3, for multiples of the least T that meets its conditions."""
     N, H, L = subject.N, subject.H, subject.noisy_L
     first = max(theory.theorem3(N, H, 10, L, subject.known.gamma).T_least, RECORDS)
     afford(subject, effort, ((N, H, first * k) for k in effort.longer))

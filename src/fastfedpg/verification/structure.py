@@ -22,6 +22,8 @@ SEEN = 100
 """Samples that must have something in a coordinate for its interval to mean anything."""
 FEW = 16
 """Agents of which every pair is looked at."""
+MIXING = 1e-3
+"""What is left of mixing in the slope of the truncation error at the largest K."""
 POINTS = 5
 """Random policies at which the proposition is checked."""
 SMALL = 0.25
@@ -209,9 +211,6 @@ def _slope(Ks: np.ndarray, errors: np.ndarray, gamma: float) -> Row:
     return Row(
         name, says, slope, limit + MIXING, exactly(limit + MIXING - slope), bound=False, describes=True, note=note
     )
-
-
-MIXING = 1e-3
 
 
 def truncated(subject: Subject, theta: np.ndarray, last: int) -> np.ndarray:
