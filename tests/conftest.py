@@ -5,7 +5,9 @@ import signal
 from pathlib import Path
 
 # Tests compile many small programs once each: most of their time is LLVM's, and level 1 halves it.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
+os.environ["XLA_FLAGS"] = (
+    f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
+).strip()
 # Commands that tests start as processes of their own keep no compiled programs in the user's home folder.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
 

@@ -11,7 +11,7 @@ import pytest
 
 import reference as ref
 from fastfedpg import InputError, Oracle, fast_fedpg, fedavg_pg, loop, simulate, with_oracle
-from fastfedpg.core import key_for, local_steps
+from fastfedpg.core import key_for, local_steps, sgd
 from fastfedpg.problems import exact
 from fastfedpg.runtime import Diverged, Schedule, loop_records, simulate_records
 
@@ -210,7 +210,7 @@ def test_every_local_step_and_trajectory_has_a_key_of_its_own_and_own_is_threade
 
     blank = (jnp.int32(0), jnp.zeros((8, 2), jnp.uint32))
     oracle = Oracle(lambda key: blank, sample, lambda theta, own, batch: theta, lambda batch: 1)
-    _, (count, seen), info = local_steps(oracle, lambda theta, g: theta - g, jnp.ones(2), blank, jax.random.key(0), 8)
+    _, (count, seen), info = local_steps(oracle, lambda theta, g: g, sgd(1.0), jnp.ones(2), blank, jax.random.key(0), 8)
     assert (int(count), int(info.steps)) == (8, 8)
     assert len({tuple(k) for k in np.asarray(seen)}) == 8
     batch, _ = (

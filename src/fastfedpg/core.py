@@ -35,17 +35,27 @@ Batch: TypeAlias = Any  # what an oracle saw while playing a policy
 Task: TypeAlias = Any  # what differs between agents
 
 
+class Sums(NamedTuple):
+    """How many observations an agent has seen, and the sums of them and of their squares, each (o,)."""
+
+    n: Scalar
+    x: Any
+    xx: Any
+
+
 class Oracle(NamedTuple):
     """What agent i can ask of its own environment.
 
     `gradient(theta, own, batch)` is an estimate of the gradient of J_i on a batch that `sample` played with the same
-    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost.
+    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost. `observe(own,
+    key, o)` sums up observations of o numbers at theta = 0, with the steps that it took; None where there are none.
     """
 
     init: Callable[[RngKey], Own]
     sample: Callable[[Theta, Own, RngKey, int | None], tuple[Batch, Own]]
     gradient: Callable[[Theta, Own, Batch], Theta]
     steps: Callable[[Batch], int]
+    observe: Callable[[Own, RngKey, int], tuple[Sums, Scalar]] | None = None
 
 
 class Info(NamedTuple):
@@ -127,12 +137,17 @@ class Algorithm(NamedTuple):
     """A federated algorithm: `init(theta, N) -> (state, down, memory)`, then `exchanges`, in order, in every round.
 
     The memory has a leading axis N, and each agent is given its slice. `policy(state)` is what is evaluated and saved:
-    theta, or one theta per agent.
+    theta, or one theta per agent. The first `opening` exchanges are those of the first round alone.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
     exchanges: tuple[Exchange, ...]
     policy: Callable[[State], Float[Array, "*agents d"]]
+    opening: int = 0
+
+    def in_round(self, t: int) -> tuple[Exchange, ...]:
+        """The exchanges of round t, counted from 0."""
+        return self.exchanges if t == 0 else self.exchanges[self.opening :]
 
     @property
     def per_agent(self) -> bool:
@@ -146,7 +161,7 @@ class Evaluation(NamedTuple):
     J: Any  # the objective, a cost: Eq. (3), plus entropy if any
     gap: Any  # J - J*, or NaN where J* is not defined
     grad_norm_sq: Any  # ||grad J||^2
-    returns: Any  # (…, N): each agent's expected discounted reward
+    returns: Any  # (…, N): each agent's expected discounted reward; in environments its mean return of an episode
 
 
 class Problem(NamedTuple):
@@ -154,7 +169,9 @@ class Problem(NamedTuple):
 
     `tasks` is a pytree with leading axis N, `ids` the agents' numbers in the random keys, `oracle(task)` builds an
     agent's oracle, `evaluate(thetas)` is the edge where costs become rewards again. Where not every theta has a value,
-    `outside(theta)` says in words why this one has none, and nothing where it has one.
+    `outside(theta)` says in words why this one has none, and nothing where it has one; `amiss(batch)` does so for what
+    was played. `failure()` is what an environment outside JAX has raised, of which JAX says little; `rest()` ends its
+    processes until it is played again.
     """
 
     tasks: Task
@@ -163,6 +180,9 @@ class Problem(NamedTuple):
     evaluate: Callable[[Any], Evaluation]
     theta0: Any
     outside: Callable[[Any], str] | None = None
+    amiss: Callable[[Batch], str] | None = None
+    failure: Callable[[], Exception | None] | None = None
+    rest: Callable[[], None] | None = None
 
     @property
     def N(self) -> int:
@@ -188,30 +208,58 @@ def estimate(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None 
     return oracle.gradient(theta, own, batch), own, oracle.steps(batch)
 
 
+class Optimiser(NamedTuple):
+    """How a direction becomes a step: `init(theta)`, then `update(v, state, theta) -> (change of theta, state)`.
+
+    These are the two functions of an `optax.GradientTransformation`.
+    """
+
+    init: Callable[[Theta], Any]
+    update: Callable[[Theta, Any, Theta], tuple[Theta, Any]]
+
+
+MakeOptimiser: TypeAlias = Callable[[Scalar], Any]
+"""From a step size to an Optimiser, or to one of optax."""
+
+
+def sgd(eta: Scalar) -> Optimiser:
+    """theta - eta v: the paper's."""
+    return Optimiser(lambda theta: (), lambda v, state, theta: (-eta * v, state))
+
+
 def local_steps(
     oracle: Oracle,
-    step: Callable[[Theta, Theta], Theta],
+    direction: Callable[[Theta, Theta], Theta],
+    optimiser: Optimiser,
     theta_bar: Theta,
     own: Own,
     key: RngKey,
     H: int,
     first: Theta | None = None,
 ) -> tuple[Theta, Own, Info]:
-    """Lines 4-8: theta_{l+1} = step(theta_l, g_i(theta_l)) for l = 0, …, H-1, from theta_0 = theta_bar.
+    """Lines 4-8: theta_{l+1} = theta_l - eta direction(theta_l, g_i(theta_l)), l = 0, …, H-1, from theta_0 = theta_bar.
 
-    With `first` given, it is used as g_i(theta_bar) and local step 0 samples nothing.
+    Another optimiser than `sgd(eta)` starts afresh here, so that nothing of it outlives the round. With `first` given,
+    it is used as g_i(theta_bar) and local step 0 samples nothing.
     """
 
-    def body(carry: tuple[Theta, Own, Info], l: Int[Array, ""]) -> tuple[tuple[Theta, Own, Info], None]:
-        theta, own, info = carry
+    def step(theta: Theta, state: Any, g: Theta) -> tuple[Theta, Any]:
+        change, state = optimiser.update(direction(theta, g), state, theta)
+        return theta + change.astype(theta.dtype), state
+
+    def body(carry: tuple[Theta, Any, Own, Info], l: Int[Array, ""]) -> tuple[tuple[Theta, Any, Own, Info], None]:
+        theta, state, own, info = carry
         g, own, n = estimate(oracle, theta, own, jax.random.fold_in(key, l))
-        return (step(theta, g), own, Info(info.drift + squared_norm(theta - theta_bar), info.steps + n)), None
+        new, state = step(theta, state, g)
+        return (new, state, own, Info(info.drift + squared_norm(theta - theta_bar), info.steps + n)), None
 
     if H < 1:
         raise ValueError(f"H = {H}; there must be at least 1 local step")
-    theta = theta_bar if first is None else step(theta_bar, first)
-    carry = (theta, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), count_dtype())))
-    (theta, own, info), _ = lax.scan(body, carry, jnp.arange(0 if first is None else 1, H, dtype=jnp.int32))
+    theta, state = theta_bar, optimiser.init(theta_bar)
+    if first is not None:
+        theta, state = step(theta, state, first)
+    carry = (theta, state, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), count_dtype())))
+    (theta, _, own, info), _ = lax.scan(body, carry, jnp.arange(0 if first is None else 1, H, dtype=jnp.int32))
     return theta, own, info
 
 

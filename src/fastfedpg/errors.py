@@ -12,6 +12,15 @@ class Stopped(RuntimeError):
     """A run that can't go on now, and why; nothing is lost, and it can be resumed."""
 
 
+class EnvironmentFailed(RuntimeError):
+    """An environment outside JAX that raised, hung, died or said what it can't say; the message names its agent."""
+
+
+def missing_extra(what: str, package: str, extra: str) -> InputError:
+    """An error for a package that is not installed, with the command that installs it."""
+    return InputError(f"{what} needs {package}: pip install 'fastfedpg[{extra}]'")
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An error for a name that is not in the table, with the nearest that is."""
     known = list(known)

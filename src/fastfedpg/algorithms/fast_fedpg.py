@@ -4,7 +4,21 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Down, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, estimate, local_steps
+from fastfedpg.core import (
+    Algorithm,
+    Down,
+    Exchange,
+    Info,
+    MakeOptimiser,
+    Oracle,
+    Own,
+    RngKey,
+    Scalar,
+    Theta,
+    estimate,
+    local_steps,
+    sgd,
+)
 
 
 class Memory(NamedTuple):
@@ -14,7 +28,14 @@ class Memory(NamedTuple):
     g_i: Theta
 
 
-def fast_fedpg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, reuse: bool = False, B0: int | None = None) -> Algorithm:
+def fast_fedpg(
+    eta: Scalar,
+    H: int,
+    alpha_g: Scalar = 1.0,
+    reuse: bool = False,
+    B0: int | None = None,
+    optimiser: MakeOptimiser = sgd,
+) -> Algorithm:
     """Local policy-gradient steps, each corrected by the memory of the global gradient.
 
         theta_{i,l+1} = theta_{i,l} - eta (g_i(theta_{i,l}) - g_i(theta_bar) + g(theta_bar))      Eq. (6)
@@ -29,6 +50,8 @@ def fast_fedpg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, reuse: bool = False, 
         alpha_g: server step size, in (0, 1].
         reuse: local step 0 takes the gradient already sent as g_i(theta_bar): H estimates a round instead of H + 1.
         B0: trajectories for the gradient that is sent, if not the oracle's own number.
+        optimiser: takes the gradient step's place in Eq. (6). Where the corrected gradient is 0 theta stays, and no
+            more is kept of the theory: adam and rmsprop circle such a point at a distance of about eta.
     """
 
     def send_gradient(
@@ -42,10 +65,11 @@ def fast_fedpg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, reuse: bool = False, 
     ) -> tuple[Memory, Own, Theta, Info]:
         theta_bar, g_i = memory
 
-        def step(theta: Theta, g: Theta) -> Theta:
-            return theta - eta * (g - g_i + g_bar)  # Eq. (6)
+        def direction(theta: Theta, g: Theta) -> Theta:
+            return g - g_i + g_bar  # Eq. (6): theta - eta times this
 
-        theta, own, info = local_steps(oracle, step, theta_bar, own, key, H, first=g_i if reuse else None)
+        first = g_i if reuse else None
+        theta, own, info = local_steps(oracle, direction, optimiser(eta), theta_bar, own, key, H, first)
         return memory, own, theta - theta_bar, info  # line 9
 
     def broadcast_gradient(theta_bar: Theta, g_bar: Theta, share: float, key: RngKey) -> tuple[Theta, Down]:

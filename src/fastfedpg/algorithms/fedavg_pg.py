@@ -1,9 +1,22 @@
 """FedAvg-PG: the natural strategy that section 3 of the paper starts from, and whose drift Fast-FedPG removes."""
 
-from fastfedpg.core import Algorithm, Down, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, local_steps
+from fastfedpg.core import (
+    Algorithm,
+    Down,
+    Exchange,
+    Info,
+    MakeOptimiser,
+    Oracle,
+    Own,
+    RngKey,
+    Scalar,
+    Theta,
+    local_steps,
+    sgd,
+)
 
 
-def fedavg_pg(eta: Scalar, H: int) -> Algorithm:
+def fedavg_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algorithm:
     """Local policy gradient, then the average of the parameters.
 
         theta_{i,l+1} = theta_{i,l} - eta g_i(theta_{i,l}),      theta_bar+ = mean_i theta_{i,H}
@@ -15,10 +28,7 @@ def fedavg_pg(eta: Scalar, H: int) -> Algorithm:
     def send_parameters(
         memory: tuple[()], own: Own, theta_bar: Down, oracle: Oracle, key: RngKey
     ) -> tuple[tuple[()], Own, Theta, Info]:
-        def step(theta: Theta, g: Theta) -> Theta:
-            return theta - eta * g
-
-        theta, own, info = local_steps(oracle, step, theta_bar, own, key, H)
+        theta, own, info = local_steps(oracle, lambda theta, g: g, optimiser(eta), theta_bar, own, key, H)
         return memory, own, theta, info
 
     def average(theta_bar: Theta, theta: Theta, share: float, key: RngKey) -> tuple[Theta, Down]:

@@ -2,10 +2,24 @@
 
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, PerAgent, RngKey, Scalar, Theta, alone, local_steps
+from fastfedpg.core import (
+    Algorithm,
+    Exchange,
+    Info,
+    MakeOptimiser,
+    Oracle,
+    Own,
+    PerAgent,
+    RngKey,
+    Scalar,
+    Theta,
+    alone,
+    local_steps,
+    sgd,
+)
 
 
-def independent_pg(eta: Scalar, H: int) -> Algorithm:
+def independent_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algorithm:
     """H local steps a round and no communication: theta_i <- theta_i - eta g_i(theta_i) for every agent i.
 
     The policy is one theta per agent, and each is evaluated on its own agent's task.
@@ -14,10 +28,7 @@ def independent_pg(eta: Scalar, H: int) -> Algorithm:
     def learn(
         memory: tuple[()], own: Own, theta_i: Theta, oracle: Oracle, key: RngKey
     ) -> tuple[tuple[()], Own, Theta, Info]:
-        def step(theta: Theta, g: Theta) -> Theta:
-            return theta - eta * g
-
-        theta, own, info = local_steps(oracle, step, theta_i, own, key, H)
+        theta, own, info = local_steps(oracle, lambda theta, g: g, optimiser(eta), theta_i, own, key, H)
         return memory, own, theta, info
 
     def keep(theta_i: Theta, theta: Theta, share: float, key: RngKey) -> tuple[Theta, Theta]:

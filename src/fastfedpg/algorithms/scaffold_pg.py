@@ -9,6 +9,7 @@ from fastfedpg.core import (
     Algorithm,
     Exchange,
     Info,
+    MakeOptimiser,
     Oracle,
     Own,
     PerAgent,
@@ -17,6 +18,7 @@ from fastfedpg.core import (
     Theta,
     estimate,
     local_steps,
+    sgd,
 )
 
 
@@ -34,7 +36,9 @@ class Change(NamedTuple):
     c: Theta
 
 
-def scaffold_pg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, option: Literal["I", "II"] = "II") -> Algorithm:
+def scaffold_pg(
+    eta: Scalar, H: int, alpha_g: Scalar = 1.0, option: Literal["I", "II"] = "II", optimiser: MakeOptimiser = sgd
+) -> Algorithm:
     """Local steps corrected by control variates from earlier rounds, in one synchronisation.
 
         x_{l+1} = x_l - eta (g_i(x_l) - c_i + c),                       x_0 = theta
@@ -42,20 +46,20 @@ def scaffold_pg(eta: Scalar, H: int, alpha_g: Scalar = 1.0, option: Literal["I",
         c_i+    = c_i - c + (theta - x_H) / (eta H)      (option II: the mean local gradient of this round)
         theta+  = theta + alpha_g mean_i (x_H - theta),  c+ = c + |S|/N mean_i (c_i+ - c_i)
 
-    H estimates a round, or H + 1 with option I. All control variates start at zero.
+    H estimates a round, or H + 1 with option I. All control variates start at zero. Option II reads the mean gradient
+    off the change of theta, which only gradient steps allow: with another optimiser take option I.
     """
     if option not in ("I", "II"):
         raise ValueError(f"option = {option!r}; it must be 'I' or 'II'")
+    if option == "II" and optimiser is not sgd:
+        raise ValueError("option II reads gradients off gradient steps; with another optimiser take option I")
 
     def send_changes(
         c_i: Theta, own: Own, model: Model, oracle: Oracle, key: RngKey
     ) -> tuple[Theta, Own, Change, Info]:
         theta, c = model
 
-        def step(x: Theta, g: Theta) -> Theta:
-            return x - eta * (g - c_i + c)
-
-        x, own, info = local_steps(oracle, step, theta, own, key, H)
+        x, own, info = local_steps(oracle, lambda x, g: g - c_i + c, optimiser(eta), theta, own, key, H)
         if option == "I":
             c_new, own, steps = estimate(oracle, theta, own, jax.random.fold_in(key, H))
             info = Info(info.drift, info.steps + steps)

@@ -1,5 +1,7 @@
-"""Why a message is not finite, where the problem can say: the local step that led to a theta without a value."""
+"""Why a message is not finite, where the problem can say: a theta without a value, or what is amiss in a batch."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -12,18 +14,23 @@ def explain(
     problem: Problem, e: Exchange, task: Task, memory: Any, own: Any, down: Any, key: Any, theta_bar: Any
 ) -> str:
     """The agent's half of the exchange once more, step by step, in words; nothing where the problem has none."""
-    if problem.outside is None:
+    if problem.outside is None and problem.amiss is None:
         return ""
     asked: list[np.ndarray] = []
+    seen: list[str] = []
     oracle = problem.oracle(task)
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
         asked.append(np.asarray(theta))
+        if problem.amiss is not None and np.isfinite(asked[-1]).all() and (said := problem.amiss(batch)):
+            seen.append(said)
         return oracle.gradient(theta, own, batch)
 
-    watched: Oracle = oracle._replace(gradient=gradient)
+    watched: Oracle = oracle._replace(sample=_compiled(oracle.sample), gradient=gradient)
     with jax.disable_jit():
         e.agent(memory, own, down, watched, key)
+    if seen or problem.outside is None:
+        return next(iter(seen), "")
     moves, before = 0, np.asarray(theta_bar)
     for theta in asked:
         moves += not np.array_equal(theta, before)  # the first may be asked where the round began, or after a step
@@ -31,6 +38,29 @@ def explain(
         if said := problem.outside(theta):
             return f"after local step {moves} {said}" if moves else f"where the round began {said}"
     return ""
+
+
+def _compiled(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """Playing as one program, where everything else goes step by step."""
+    whole = jax.jit(sample, static_argnums=3)
+
+    def call(*given: Any) -> Any:
+        with jax.disable_jit(False):
+            return whole(*given)
+
+    return call
+
+
+@contextmanager
+def in_own_words(problem: Problem) -> Iterator[None]:
+    """What an environment outside JAX has raised, in the place of what JAX makes of it."""
+    try:
+        yield
+    except Exception as error:  # what a callback raises comes back as one or another of JAX's
+        own = None if problem.failure is None else problem.failure()
+        if own is None:
+            raise
+        raise own from error
 
 
 def explain_value(problem: Problem, theta: Any) -> str:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
-from fastfedpg.runtime.explain import explain
+from fastfedpg.runtime.explain import explain, in_own_words
 from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
 from fastfedpg.runtime.standing import Standing, Tick, unheard
 
@@ -75,7 +75,9 @@ def loop_records(
     def record() -> Record:
         theta = np.stack([algorithm.policy(run.state) for run in runs])
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
-        noted = Record(done, theta, problem.evaluate(theta), drift, steps, taken / problem.N)
+        with in_own_words(problem):
+            value = problem.evaluate(theta)
+        noted = Record(done, theta, value, drift, steps, taken / problem.N)
         return checked(problem, noted, seeds)
 
     for stop in schedule.recorded():
@@ -106,14 +108,15 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
         run.steps,
     )
     who = [int(i) for i in participants_of(seed, t, problem.N, m)]
-    for e in algorithm.exchanges:
+    for e in algorithm.in_round(t):
         ups = []
         for i in who:
             name = int(problem.ids[i])
             given = _at(down, i) if algorithm.per_agent else down
             key = key_for(seed, t, e.name, name)
             asked = (tasks[i], memory[i], own[i], given, key)
-            memory[i], own[i], up, info = answer(e, problem.oracle, *asked)
+            with in_own_words(problem):
+                memory[i], own[i], up, info = jax.block_until_ready(answer(e, problem.oracle, *asked))
             if not finite(up):
                 theta_bar = algorithm.policy(state)
                 why = explain(problem, e, *asked, theta_bar[i] if algorithm.per_agent else theta_bar)

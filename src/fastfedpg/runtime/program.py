@@ -143,17 +143,17 @@ def _round(
     carry: tuple[Parts, Counts],
 ) -> tuple[Parts, Counts]:
     """One communication round: the participants answer, their answers are combined, the server moves on."""
-    (state, down, memory, own), (drift, steps, taken, bad) = carry
     per_agent, share = algorithm.per_agent, layout.m / (len(ids) * layout.shards)
     some = _taking_part(layout, seed, t, len(ids))
     tasks, ids = some.take(tasks), some.take(ids)
-    moved = jnp.zeros_like(drift)
-    for number, e in enumerate(algorithm.exchanges):
+
+    def exchange(number: int, e: Exchange, carry: tuple[Parts, Counts]) -> tuple[Parts, Counts]:
+        (state, down, memory, own), (moved, steps, taken, bad) = carry
         ask = partial(_answer, e, oracle, seed, t, None if per_agent else down)
         given = (tasks, ids, some.take(memory), some.take(own), some.take(down) if per_agent else ())
         new_memory, new_own, ups, info = _in_batches(ask, layout.batch, given)
         memory, own = some.put(memory, new_memory), some.put(own, new_own)
-        moved = some.put(moved, some.take(moved) + info.drift.astype(drift.dtype))
+        moved = some.put(moved, some.take(moved) + jnp.asarray(info.drift).astype(moved.dtype))
         steps = some.put(steps, some.take(steps) + info.steps)
         bad = _note(bad, t, number, ids, some.absent | _finite(ups))
         up, key = _combined(e.combine, layout, some, ups), key_for(seed, t, e.name)
@@ -163,9 +163,16 @@ def _round(
             state, down = some.put(state, new[0]), some.put(down, new[1])
         else:
             state, down = e.server(state, up, share, key)
-    bad = _note(bad, t, -1, ids, jnp.isfinite(algorithm.policy(state)).all()[None])
-    taken = some.put(taken, some.take(taken) + 1)
-    return Parts(state, down, memory, own), Counts(moved, steps, taken, bad)
+        return Parts(state, down, memory, own), Counts(moved, steps, taken, bad)
+
+    parts, counts = carry
+    carry = parts, counts._replace(drift=jnp.zeros_like(counts.drift))
+    for number, e in enumerate(algorithm.exchanges):
+        ask = partial(exchange, number, e)
+        carry = ask(carry) if number >= algorithm.opening else lax.cond(t == 0, ask, lambda same: same, carry)
+    parts, counts = carry
+    bad = _note(counts.bad, t, -1, ids, jnp.isfinite(algorithm.policy(parts.state)).all()[None])
+    return parts, counts._replace(bad=bad, taken=some.put(counts.taken, some.take(counts.taken) + 1))
 
 
 def _answer(

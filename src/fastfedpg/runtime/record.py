@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Evaluation, Oracle, Problem, key_for
+from fastfedpg.core import Algorithm, Evaluation, Oracle, Problem, Sums, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.runtime.explain import explain_value
 
@@ -128,6 +128,7 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     one = lambda theta, tasks: walk(algorithm, problem.oracle(first(tasks)), theta, problem.N)
     ups, downs, _ = jax.eval_shape(one, theta, problem.tasks)
+    ups, downs = ups[algorithm.opening :], downs[algorithm.opening :]  # those of every round
     count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
     size = lambda tree: sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
     return MessageSizes(count(ups), count(downs), size(ups), size(downs), len(ups))
@@ -145,11 +146,12 @@ def counting_oracle(of_estimate: Callable[[int | None], int]) -> Oracle:
         sample=lambda theta, own, key, B: (of_estimate(B), own),
         gradient=lambda theta, own, batch: jnp.zeros_like(theta),
         steps=lambda batch: batch,
+        observe=lambda own, key, o: (Sums(jnp.ones(()), jnp.zeros(o), jnp.zeros(o)), 0),
     )
 
 
 def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list[Any], list[Any], Any]:
-    """One agent's messages up and down in one round, and the steps it takes."""
+    """One agent's messages up and down in the first round, and the steps it takes in every round."""
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     state, down, memory = algorithm.init(theta, N)
     key, memory = key_for(0, 0, "", 0), first(memory)
@@ -158,9 +160,9 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list
         state, down = first(state), first(down)
     ups, downs = [], []
     steps: Any = 0
-    for e in algorithm.exchanges:
+    for number, e in enumerate(algorithm.exchanges):
         memory, own, up, info = e.agent(memory, own, down, oracle, key)
-        steps = steps + info.steps
+        steps = steps + info.steps if number >= algorithm.opening else steps
         if e.combine.sent:
             ups.append(up)
             downs.append(down)

@@ -12,6 +12,7 @@ import numpy as np
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.runtime import program
+from fastfedpg.runtime.explain import in_own_words
 from fastfedpg.runtime.layout import TASKS, Layout, layout_of
 from fastfedpg.runtime.loop import continued, one_round, tasks_of
 from fastfedpg.runtime.memory import check_memory
@@ -98,7 +99,9 @@ def simulate_records(
 
     def record() -> Record:
         current = np.asarray(layout.whole(program.policies(algorithm, settings, now.state)))
-        noted = Record(now.round, current, problem.evaluate(current), now.drift, now.steps, now.taken / problem.N)
+        with in_own_words(problem):
+            value = problem.evaluate(current)
+        noted = Record(now.round, current, value, now.drift, now.steps, now.taken / problem.N)
         return checked(problem, noted, number, all_of_them=sweep is not None)
 
     for stop in schedule.recorded():
@@ -108,13 +111,15 @@ def simulate_records(
             while now.round < stop:
                 began, upto = time.monotonic(), min(stop, now.round + stride, _multiple_after(now.round, pause))
                 # Not donated: until there is a new standing the old one must stay readable, whatever happens meanwhile.
-                new = program.advance(*what, *given, Parts(*now[2:6]), now.round, upto)
-                parts, counts = jax.block_until_ready(new)
+                with in_own_words(problem):
+                    new = program.advance(*what, *given, Parts(*now[2:6]), now.round, upto)
+                    parts, counts = jax.block_until_ready(new)
                 counts = Counts(*(np.asarray(x) for x in layout.whole(counts)))
                 found = _first_bad(example, counts.bad, number, all_of_them=sweep is not None)
                 if found is not None:
-                    if problem.outside is not None and sweep is None:
-                        before, _ = program.advance(*what, *given, Parts(*now[2:6]), now.round, found.round - 1)
+                    if (problem.outside or problem.amiss) and sweep is None:
+                        with in_own_words(problem):
+                            before, _ = program.advance(*what, *given, Parts(*now[2:6]), now.round, found.round - 1)
                         found = _in_words(problem, example, schedule, layout.whole(before._asdict()), now, found)
                     raise found
                 took = max(time.monotonic() - began, 1e-9)
