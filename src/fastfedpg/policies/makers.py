@@ -1,0 +1,170 @@
+"""Policies by network and space; the head follows from the actions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastfedpg.errors import InputError
+from fastfedpg.policies import networks, words
+from fastfedpg.policies.arrays import Rows, Theta, module
+from fastfedpg.policies.heads import Head, gaussian, softmax
+from fastfedpg.policies.inputs import Input, entered, with_moments
+from fastfedpg.policies.networks import Features, Network
+from fastfedpg.policies.policy import Policy
+from fastfedpg.spaces import Box, Discrete, Space, said
+
+
+def table(
+    observations: Space,
+    actions: Space,
+    normalise: bool = False,
+    log_std: float = 0.0,
+    learn_std: bool = True,
+    squash: bool = False,
+) -> Policy:
+    """A row of numbers for each observation: for discrete actions Eq. (2), with theta_{s,a} state after state."""
+    head = _head(actions, log_std, learn_std, squash)
+    return _joined(entered(observations, normalise), networks.table(observations, head.q), head)
+
+
+def linear(
+    observations: Space,
+    actions: Space,
+    normalise: bool = False,
+    log_std: float = 0.0,
+    learn_std: bool = True,
+    squash: bool = False,
+) -> Policy:
+    """Linear in the observation and a constant 1, or in one-hot vectors of discrete observations."""
+    return log_linear(None, observations, actions, normalise, log_std, learn_std, squash)
+
+
+def log_linear(
+    features: Features | None,
+    observations: Space,
+    actions: Space,
+    normalise: bool = False,
+    log_std: float = 0.0,
+    learn_std: bool = True,
+    squash: bool = False,
+) -> Policy:
+    """Linear in given features: log pi(a|o) = phi(o) . theta_a + constant, or a Gaussian with mean phi(o) . theta.
+
+    Args:
+        features: phi, from observations (…, o) to (…, p), for NumPy arrays and JAX arrays alike; without any, as
+            `linear`. theta is (p, q), row after row.
+        observations, actions: the spaces.
+        normalise: whether phi is given normalised observations.
+        log_std, learn_std, squash: as `fastfedpg.policies.heads.Gaussian` has them; for actions of a Box.
+
+    Example:
+        >>> from fastfedpg.spaces import Discrete, box
+        >>> log_linear(lambda x: x**2, box(3), Discrete(4)).size
+        12
+    """
+    head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    if features is None:
+        return _joined(seen, networks.linear(seen, head.q, bias=isinstance(observations, Box)), head)
+    shape = np.shape(features(np.zeros((2, 3, observations.width))))
+    if len(shape) != 3 or shape[:2] != (2, 3) or not shape[2]:
+        raise InputError(
+            f"features make {shape} of observations {(2, 3, observations.width)}; they must make (2, 3, p), with p >= 1"
+        )
+    return _joined(seen, networks.Featured(seen, features, shape[2], head.q), head)
+
+
+def fourier(
+    observations: Space,
+    actions: Space,
+    normalise: bool = False,
+    features: int = 128,
+    bandwidth: float = 1.0,
+    seed: int = 0,
+    log_std: float = 0.0,
+    learn_std: bool = True,
+    squash: bool = False,
+) -> Policy:
+    """Linear in random Fourier features, which the seed alone decides: give all agents the same."""
+    if features < 1 or seed < 0:
+        raise InputError(f"features = {features} and seed = {seed}; they must be at least 1 and 0")
+    if not 0 < bandwidth < np.inf:
+        raise InputError(f"bandwidth = {bandwidth:g}; it must be a positive number")
+    head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    return _joined(seen, networks.fourier(seen, features, bandwidth, seed, head.q), head)
+
+
+def mlp(
+    observations: Space,
+    actions: Space,
+    normalise: bool = False,
+    hidden: tuple[int, ...] | str = (64, 64),
+    log_std: float = 0.0,
+    learn_std: bool = True,
+    squash: bool = False,
+) -> Policy:
+    """A network with hidden layers of tanh; where learning starts it plays uniformly, or with mean 0."""
+    units = words.sizes("hidden", hidden)
+    if any(n < 1 for n in units):
+        raise InputError(f"hidden = {hidden}; each layer has at least 1 unit, as in 64x64")
+    head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    return _joined(seen, networks.mlp(seen, units, head.q), head)
+
+
+POLICIES: dict[str, Callable[..., Policy]] = {"table": table, "linear": linear, "fourier": fourier, "mlp": mlp}
+"""maker(observations, actions, normalise, **settings) by name."""
+
+
+def _head(actions: Space, log_std: float, learn_std: bool, squash: bool) -> Head:
+    if isinstance(actions, Box):
+        return gaussian(actions, log_std, learn_std, squash)
+    if squash:
+        raise InputError(f"actions are {said(actions)}; only those of a bounded Box are squashed: take squash=False")
+    return softmax((actions.n,) if isinstance(actions, Discrete) else actions.n)
+
+
+class Parts(NamedTuple):
+    """theta is the input's numbers, then the network's, then the head's."""
+
+    seen: Input
+    network: Network
+    head: Head
+
+    def init(self, key: Any) -> Any:
+        """Where each of them starts."""
+        import jax.numpy as jnp
+
+        return jnp.concatenate(
+            [jnp.zeros(self.seen.frozen), self.network.init(key), jnp.asarray(self.head.last, float)]
+        )
+
+    def choose(self, theta: Theta, observation: Rows, noise: Rows) -> Rows:
+        """The head's choice, given the network's output."""
+        xp = module(theta, observation, noise)
+        return self.head.choose(xp, theta, self.network.output(xp, theta, observation), noise)
+
+    def log_prob(self, theta: Theta, observation: Rows, choice: Rows) -> Any:
+        """The head's, given the network's output."""
+        xp = module(theta, observation, choice)
+        return self.head.log_prob(xp, theta, self.network.output(xp, theta, observation), choice)
+
+    def enter(self, theta: Theta, observation: Rows, M: Any) -> Rows:
+        """x M, for the x that the network sees: another network, such as a critic's, can begin with it."""
+        return self.seen.times(module(theta, observation, M), theta, observation, M)
+
+
+def _joined(seen: Input, network: Network, head: Head) -> Policy:
+    # Methods of values, and not closures: a policy is pickled to where it plays.
+    parts, size = Parts(seen, network, head), seen.frozen + network.size + len(head.last)
+    moments = with_moments if seen.frozen else None
+    return Policy(
+        size,
+        parts.init,
+        head.noise,
+        parts.choose,
+        head.action,
+        parts.log_prob,
+        seen.width,
+        parts.enter,
+        moments,
+    )

@@ -1,0 +1,23 @@
+"""What a policy is: a distribution over actions for every observation, on a flat theta."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Policy(NamedTuple):
+    """A distribution over actions for every observation, with parameters theta in R^d.
+
+    `choose`, `action` and `log_prob` broadcast over leading axes of their later arguments, and answer NumPy with NumPy,
+    JAX with JAX: the same definition plays in a compiled program and beside a Gymnasium environment. With NumPy a row's
+    answer is the same to the bit whatever rows stand beside it.
+    """
+
+    size: int  # d
+    init: Callable[[Any], Any]  # (key) -> theta (d,): where learning starts
+    noise: Callable[..., Any]  # (key, shape, dtype) -> (*shape, w): all randomness that choices need
+    choose: Callable[[Any, Any, Any], Any]  # (theta (d,), observation (…, o), noise (…, w)) -> choice (…, a)
+    action: Callable[[Any], Any]  # (choice (…, a)) -> action (…, a), as the environment wants it
+    log_prob: Callable[[Any, Any, Any], Any]  # (theta, observation (…, o), choice (…, a)) -> (…)
+    width: int  # of the vector x that networks see: the observation, perhaps normalised, or one-hot
+    enter: Callable[[Any, Any, Any], Any]  # (theta, observation (…, o), M (width, q)) -> x M (…, q)
+    normalise: Callable[[Any, Any, Any], Any] | None = None  # (theta, mean (o,), std (o,)) -> theta
