@@ -1,0 +1,111 @@
+"""N agents in environments of one kind: what a problem that is played, and not known, consists of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.envs.episodes import Episodes
+from fastfedpg.errors import InputError
+from fastfedpg.policies import Policy
+from fastfedpg.spaces import Space
+
+SOURCE = "source"
+"""Of `arrays`, what a checkpoint may differ in: an environment may have been repaired."""
+
+Play = Callable[[Policy, Task, Theta, RngKey, int, int], Episodes]
+"""play(policy, task, theta, key, B, K): B episodes of at most K steps, under jit and vmap."""
+
+Frames = Callable[[Policy, np.ndarray, int, int, int, int], list[np.ndarray]]
+"""frames(policy, theta, agent, seed, K, every): an episode, a picture for `every` steps, (height, width, 3) bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Environments:
+    """N agents whose environments share observations, actions and dynamics and reward different things.
+
+    Args:
+        name: what it is called in tables and pictures.
+        observations, actions: the same for all agents.
+        tasks: a pytree of arrays with leading axis N: what differs between the agents.
+        play: how a policy is played.
+        horizon: the steps of an episode, where K does not say otherwise.
+        gamma: discount factor in [0, 1).
+        reward_range: (lo, hi), where the rewards are known to lie; one outside it ends the run.
+        reward_scale: cost = reward_scale * (reward_offset - reward); results are in the rewards' own units.
+        reward_offset: 0, unless no episode ever terminates: then costs at least 0 have less variance.
+        agents: their names.
+        source: all that decides its numbers, in words: runs of different sources are not compared.
+        made_of: a problem whose arrays say it all, where there is one.
+        failure: what an environment outside JAX has raised, if it did.
+        frames: one episode as pictures, where it can be drawn.
+        rest: ends its processes until it is played again, where it has any.
+        one: the same with one of the agents, where more than its task must be left of the others.
+    """
+
+    name: str
+    observations: Space
+    actions: Space
+    tasks: Any
+    play: Play
+    horizon: int
+    gamma: float = 0.99
+    reward_range: tuple[float, float] | None = None
+    reward_scale: float = 1.0
+    reward_offset: float = 0.0
+    agents: tuple[str, ...] = ()
+    source: str = ""
+    made_of: Any = field(default=None, repr=False)
+    failure: Callable[[], Exception | None] | None = field(default=None, repr=False)
+    frames: Frames | None = field(default=None, repr=False)
+    rest: Callable[[], None] | None = field(default=None, repr=False)
+    one: Callable[[int], "Environments"] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check what can be seen."""
+        lengths = {np.shape(x)[:1] for x in jax.tree.leaves(self.tasks)}
+        if len(lengths) != 1 or () in lengths or (0,) in lengths:
+            raise InputError(f"{self.name}: every array of tasks must have one row for each agent, and at least one")
+        if not 0 <= self.gamma < 1:
+            raise InputError(f"{self.name}: gamma = {self.gamma:g}; it must lie in [0, 1)")
+        if not (np.isfinite(self.reward_scale) and self.reward_scale > 0):
+            raise InputError(f"{self.name}: reward_scale = {self.reward_scale:g}; it must be positive and finite")
+        if self.horizon < 1:
+            raise InputError(f"{self.name}: horizon = {self.horizon}; an episode has at least 1 step")
+        if self.agents and len(self.agents) != self.N:
+            raise InputError(f"{self.name}: {len(self.agents)} names for {self.N} agents")
+        object.__setattr__(self, "agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
+
+    @property
+    def N(self) -> int:
+        """Number of agents."""
+        return int(np.shape(jax.tree.leaves(self.tasks)[0])[0])
+
+    def only(self, i: int) -> "Environments":
+        """The same environments with one of the agents; nothing is left of the others."""
+        own = {"tasks": jax.tree.map(lambda x: x[i : i + 1], self.tasks)}
+        if self.one is not None:
+            alone, names = self.one(i), ("tasks", "play", "source", "failure", "frames", "rest", "one")
+            own = {name: getattr(alone, name) for name in names}
+        return replace(self, **own, agents=self.agents[i : i + 1])
+
+    shared = False  # there is no J* to be found
+    scale = 1.0  # J is in reward units already
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a summary says of it."""
+        return {"observation": self.observations.width, "action": self.actions.width}
+
+    def arrays(self) -> dict[str, Any]:
+        """All that decides its numbers and can be seen, as it is compared."""
+        if self.made_of is not None:
+            known: dict[str, Any] = self.made_of.arrays()
+            return known
+        settings = [self.gamma, self.reward_range, self.reward_scale, self.reward_offset]
+        tasks = {f"task {k}": np.asarray(x) for k, x in enumerate(jax.tree.leaves(self.tasks))}
+        written = lambda x: np.frombuffer(repr(x).encode(), np.uint8)
+        return {SOURCE: written(self.source), "settings": written(settings), **tasks}
