@@ -1,0 +1,43 @@
+"""The memory a process shares with its parent: what it is at, and the arrays of a call."""
+
+import math
+import mmap
+from typing import Any
+
+import numpy as np
+
+PART = 4
+"""Trajectories that are played side by side; always as many, so that no result depends on what else is played."""
+
+STARTING, BUILDING, RESETTING = -3, -2, -1
+"""What stands in the place of the step while none is taken."""
+
+POLICY = -1
+"""What stands in the place of the trajectory while the policy chooses."""
+
+RESULTS = ("observations", "choices", "rewards", "alive", "terminated")
+"""What is played, in the order of Episodes."""
+
+
+def layout(lanes: int, B: int, K: int, d: int, w: int, o: int, a: int, dtype: str, first: int) -> dict[str, Any]:
+    """Where the arrays of a call lie in the shared memory: (offset, shape, dtype) of each, and where they end."""
+    shapes = {
+        "theta": ((lanes, d), dtype),
+        "noise": ((lanes, B, K, w), dtype),
+        "observations": ((lanes, B, K + 1, o), dtype),
+        "choices": ((lanes, B, K, a), dtype),
+        "rewards": ((lanes, B, K), dtype),
+        "seeds": ((lanes, B), "uint32"),
+        "alive": ((lanes, B, K), "bool"),
+        "terminated": ((lanes, B), "bool"),
+    }
+    found: dict[str, Any] = {}
+    for name, (shape, kind) in shapes.items():
+        found[name] = (first, shape, kind)
+        first += -(-math.prod(shape) * np.dtype(kind).itemsize // 64) * 64
+    return {**found, "end": first}
+
+
+def views(memory: mmap.mmap, where: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of a call."""
+    return {name: np.ndarray(x[1], x[2], memory, x[0]) for name, x in where.items() if name != "end"}
