@@ -23,7 +23,8 @@ from fastfedpg import Config, cli
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.config import from_toml
 from fastfedpg.oracles import ORACLES
-from fastfedpg.problems import PROBLEMS, compromise, compromise_grid, exact
+from fastfedpg.policies import POLICIES
+from fastfedpg.problems import PLAYED, PROBLEMS, compromise, compromise_grid, exact
 from fastfedpg.study import plan
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
@@ -88,13 +89,13 @@ def write_mdp(path: str, reward: np.ndarray | None = None, **changes) -> None:
 def test_list_has_a_line_for_everything(capsys):
     assert command("list") == 0
     lines = capsys.readouterr().out.splitlines()
-    registered = {**PROBLEMS, **ALGORITHMS, **{name: kind.make for name, kind in ORACLES.items()}}
+    registered = {**PROBLEMS, **ALGORITHMS, **PLAYED, **{name: kind.make for name, kind in ORACLES.items()}, **POLICIES}
     said = {words[0]: " ".join(words[1:]) for words in (line.split() for line in lines) if len(words) > 1}
-    assert said.pop("--problem-args") == "S=20 A=4 branching=3 kappa=1.0 gamma=0.9 seed=0", "the last problem's"
+    assert said.pop("--problem-args") == "gamma=0.99 horizon=1000 reward_scale=1.0 patience=60.0", "the last's"
     assert set(said) == set(registered)
     for name, function in registered.items():
         assert said[name] == " ".join(function.__doc__.split("\n\n")[0].split())
-    assert [line for line in lines if not line.startswith(" ")] == ["problems", "algorithms", "oracles"]
+    assert [line for line in lines if not line.startswith(" ")] == ["problems", "algorithms", "oracles", "policies"]
 
 
 def test_list_help(capsys):
@@ -147,7 +148,7 @@ def test_deployed_runs_explain_which_problems_they_take(name, words, capsys, mon
     assert command(name, "--help") == 0
     assert words in " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert command("run", "--help") == 0
-    assert "module:function" not in capsys.readouterr().out
+    assert "module:function of your own" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
 def test_unknown_command(capsys):

@@ -385,7 +385,7 @@ def several():
     [
         (
             "nowhere:make",
-            "problem 'nowhere:make': no module 'nowhere' in {here}, where the agent was started, nor among",
+            "problem 'nowhere:make': no module 'nowhere' in {here}, where this was started, nor among",
         ),
         ("hospital.ward:make", "problem 'hospital.ward:make': no module 'hospital.ward' in {here}"),
         ("broken:make", "module 'broken' can't be imported: SyntaxError: "),
@@ -400,7 +400,10 @@ def several():
             "hospital:three",
             "'hospital:three' can't be made: TypeError: three() missing 2 required positional arguments",
         ),
-        ("hospital:thing", "problem 'hospital:thing' returns a dict; it must return a fastfedpg.Problem"),
+        (
+            "hospital:thing",
+            "problem 'hospital:thing' returns a dict; it must return a gymnasium environment, or a problem",
+        ),
         (
             "hospital:several",
             "problem 'hospital:several' has 2 tasks and a theta0 of shape (3,); an agent has one task",

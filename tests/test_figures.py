@@ -14,7 +14,17 @@ from rich.console import Console
 from fastfedpg import InputError, fast_fedpg, fedavg_pg, independent_pg, simulate, with_oracle
 from fastfedpg.cli.show import show
 from fastfedpg.config import Config
-from fastfedpg.problems import PROBLEMS, Grid, TabularProblem, compromise, compromise_grid, exact, make, random
+from fastfedpg.problems import (
+    ENVIRONMENTS,
+    PROBLEMS,
+    Grid,
+    TabularProblem,
+    compromise,
+    compromise_grid,
+    exact,
+    make,
+    random,
+)
 from fastfedpg.runtime import Result
 from fastfedpg.study import bootstrap, canvas, figures, maps, portraits
 from fastfedpg.study.outcomes import Outcome
@@ -314,7 +324,7 @@ def test_many_agents_are_sorted_side_by_side(tmp_path):
 # Portraits
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if name != "lqr"])  # which has no tables
+@pytest.mark.parametrize("name", [n for n in PROBLEMS if n not in ("lqr", *ENVIRONMENTS)])  # which have no tables
 def test_every_problem_has_a_portrait(tmp_path, monkeypatch, name):
     """A panel for each of the first agents, and one for what they share; nothing is drawn outside the figure."""
     pictures = []

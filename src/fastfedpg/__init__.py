@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastfedpg import core as core
+    from fastfedpg import envs as envs
+    from fastfedpg import policies as policies
     from fastfedpg import problems as problems
     from fastfedpg.algorithms import ALGORITHMS as ALGORITHMS
     from fastfedpg.algorithms import centralised_pg as centralised_pg
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
     from fastfedpg.core import Exchange as Exchange
     from fastfedpg.core import Oracle as Oracle
     from fastfedpg.core import Problem as Problem
+    from fastfedpg.envs import Environments as Environments
+    from fastfedpg.errors import EnvironmentFailed as EnvironmentFailed
     from fastfedpg.errors import InputError as InputError
     from fastfedpg.problems import TabularProblem as TabularProblem
     from fastfedpg.problems import with_oracle as with_oracle
+    from fastfedpg.problems import with_policy as with_policy
     from fastfedpg.runtime import Diverged as Diverged
     from fastfedpg.runtime import Result as Result
     from fastfedpg.runtime import loop as loop
@@ -48,13 +53,14 @@ _HOMES = {
     ),
     "config": ("Config", "Settings"),
     "core": ("Algorithm", "Exchange", "Oracle", "Problem"),
-    "errors": ("InputError",),
-    "problems": ("TabularProblem", "with_oracle"),
+    "envs": ("Environments",),
+    "errors": ("EnvironmentFailed", "InputError"),
+    "problems": ("TabularProblem", "with_oracle", "with_policy"),
     "runtime": ("Diverged", "Result", "loop", "simulate"),
     "study": ("Comparison", "Interrupted", "compare", "resume", "run"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("core", "problems")
+_MODULES = ("core", "envs", "policies", "problems")
 
 __all__ = sorted((*_HOME, *_MODULES, "__version__"))
 

@@ -45,14 +45,16 @@ class Settings:
     """What the methods of a comparison have in common."""
 
     problem: str = "compromise-grid"
-    """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma; or,
-    for a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma."""
+    """A problem's name (see `fastfedpg list`); the path of an .npz file with P (or next, p), reward, rho, gamma or, for
+    a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma; gym:ID or gymnax:ID; or a module:function of your own
+    that makes each agent's environment."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
     agents: int | None = None
     """The number of agents N; the problem's own unless given."""
     reward_range: tuple[float, float] | None = None
-    """LO HI of the rewards in a file, if not 0 1; results are in these units."""
+    """LO HI of the rewards in a file, if not 0 1; results are in these units. In an environment a reward outside them
+    ends the run."""
 
     parameters: int | None = None
     """The length of theta, for a server whose problem is 'private': known at the agents' own sites alone."""
@@ -67,15 +69,33 @@ class Settings:
     """fast_fedpg: trajectories for the gradient that is sent; B unless given."""
     option: Literal["I", "II"] = "II"
     """scaffold_pg: how control variates are renewed."""
+    optimiser: Literal["sgd", "momentum", "rmsprop", "adam"] = "sgd"
+    """What takes the local steps; all but sgd are optax's, start afresh in every round and keep only the fixed
+    point."""
+
+    policy: str | None = None
+    """In environments: table, linear, fourier or mlp; with Gaussian actions where they are continuous."""
+    policy_args: Pairs = field(default_factory=dict)
+    """Parameters of the policy, as in hidden=64x64, features=100, log_std=-0.5, squash=true."""
+    normalise: bool = False
+    """In environments: measure the observations' mean and spread once, before the first round, and keep them."""
+    evaluation_episodes: int = 16
+    """In environments: episodes of each agent, on fixed seeds, that say what a policy is worth."""
 
     oracle: str = "exact"
-    """exact, truncated, reinforce or gpomdp."""
+    """exact, truncated, reinforce or gpomdp; in environments reinforce, gpomdp or actor_critic."""
     B: int = 16
     """Trajectories in an estimate."""
-    K: int = 50
-    """Steps in a trajectory."""
+    K: int | None = None
+    """Steps in a trajectory; an environment's own horizon, or 50, unless given."""
     baseline: Literal["none", "leave-one-out"] = "none"
     """gpomdp: what is subtracted from the return."""
+    lam: float = 0.95
+    """actor_critic: lambda of the generalised advantages, from 0 (the critic alone) to 1 (only a baseline)."""
+    critic_eta: float = 0.003
+    """actor_critic: step size of each agent's own value network."""
+    critic_steps: int = 8
+    """actor_critic: steps of the value network after each batch."""
     tau: float = 0.0
     """Entropy weight, in cost units."""
 
@@ -131,6 +151,8 @@ class Config(Settings):
             "parameters",
             "agent_batch",
             "shards",
+            "evaluation_episodes",
+            "critic_steps",
         ):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -143,11 +165,15 @@ class Config(Settings):
             raise InputError(f"checkpoint_seconds = {self.checkpoint_seconds:g}; it must be at least 0")
         if not 0 < self.alpha_g <= 1:
             raise InputError(f"alpha_g = {self.alpha_g:g}; it must lie in (0, 1]")
+        if not 0 <= self.lam <= 1:
+            raise InputError(f"lam = {self.lam:g}; it must lie in [0, 1]")
+        if not (math.isfinite(self.critic_eta) and self.critic_eta > 0):
+            raise InputError(f"critic_eta = {self.critic_eta:g}; a step size must be positive and finite")
         if not 0 <= self.tau <= 1e6:
             raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0, and at most 1e6")
         if not 0 <= self.first_seed < 2**31 - self.seeds:
             raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
-        for name in ("option", "baseline", "runtime", "schedule"):
+        for name in ("option", "baseline", "runtime", "schedule", "optimiser"):
             value, kind = getattr(self, name), get_type_hints(Config)[name]
             optional = type(None) in get_args(kind)
             choices = get_args(get_args(kind)[0]) if optional else get_args(kind)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fastfedpg import __version__
 from fastfedpg.cli.consoles import QuietConsole, say
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.errors import EnvironmentFailed, InputError, unknown
 
 Command: TypeAlias = Callable[[list[str], Console, Console], int]
 
@@ -34,7 +34,8 @@ COMMANDS = {
         "kit.kit",
         "Make keys, certificates and systemd units for a server and its sites, one folder for each machine.",
     ),
-    "list": ("listing.list_everything", "Show the problems, algorithms and oracles, a line each."),
+    "film": ("film.film", "Draw what a learned policy does, as a moving picture."),
+    "list": ("listing.list_everything", "Show the problems, algorithms, oracles and policies, a line each."),
 }
 """Where each command is, and the first line of its docstring."""
 
@@ -71,6 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
         return load(arguments[0])(arguments[1:], console, errors)
     except InputError as error:
         return say(errors, str(error), 2)
+    except EnvironmentFailed as error:
+        return say(errors, str(error), 1)
     except OSError as error:
         return say(errors, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), 1)
     except KeyboardInterrupt:

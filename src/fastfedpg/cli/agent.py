@@ -19,8 +19,9 @@ class Own(Config):
     """What one site knows of a run."""
 
     problem: str = Config.problem
-    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or
-    module:function: this site's own, which returns a fastfedpg.Problem with one task; then give --agents too."""
+    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, gym:ID, or
+    module:function: this site's own, which returns its Gymnasium environment or a fastfedpg.Problem with one task; then
+    give --agents too."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, say
-from fastfedpg.cli.words import new_name, value_of
+from fastfedpg.cli.words import folder_name, new_name, value_of
+from fastfedpg.errors import EnvironmentFailed
 from fastfedpg.study import Interrupted, comparisons, table
 from fastfedpg.study.comparison import Comparison, from_file
 from fastfedpg.study.comparisons import Report
@@ -45,7 +46,7 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     )
     comparison, note = parsed.comparison, noting(errors)
     show = lambda title, rounds: progress(errors, title, rounds)
-    out = parsed.out or new_name(Path("runs") / f"compare-{Path(comparison.settings.problem).stem}")
+    out = parsed.out or new_name(Path("runs") / f"compare-{folder_name(comparison.settings.problem)}")
     if parsed.folders:
         out = parsed.out or new_name(Path("runs") / "compare-runs")
         work = lambda: comparisons.compare_runs(parsed.folders, out, parsed.overwrite, note)
@@ -62,7 +63,7 @@ def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: C
         return say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
     except KeyboardInterrupt:
         return say(errors, f"interrupted; {comparisons.kept(out)}", 130)
-    except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
+    except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {comparisons.kept(out)}", 1)
     wide = max(console.width, 32 + 16 * len(report.lines))  # a narrow terminal wraps lines; numbers are never cut
     console.print(table.show(report.lines, report.title, report.shared), width=wide, crop=False)

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console
 
@@ -19,7 +20,10 @@ def noting(errors: Console) -> Callable[[str], None]:
 
 
 class QuietConsole(Console):
-    """A console that outlives its reader."""
+    """A console that outlives its reader, and leaves names such as my:ok: alone."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(emoji=False, **how)
 
     def on_broken_pipe(self) -> None:
         """A reader that has gone away is no reason to stop: go on without a word."""

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 import jax
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from fastfedpg.cli.consoles import noting, say
 from fastfedpg.config import Config
-from fastfedpg.errors import Stopped
+from fastfedpg.errors import EnvironmentFailed, Stopped
+from fastfedpg.problems import KnownProblem
 from fastfedpg.runtime import Diverged, Result
 from fastfedpg.study import Interrupted, Plan, bootstrap, output
 from fastfedpg.study.checkpoints import Checkpoint
@@ -41,10 +43,10 @@ def carry_out(planned: Plan, out: Path, work: Work, console: Console, errors: Co
         return say(errors, f"{error}; {output.kept(out)}", 130)
     except Stopped as error:
         return say(errors, f"stopped: {error}; {output.kept(out)}", 1)
-    except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
+    except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {output.kept(out)}", 1)
     console.print(_results(config, result))
-    if planned.known is not None:
+    if isinstance(planned.known, KnownProblem):
         console.print(planned.standpoint.words, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0
@@ -65,12 +67,16 @@ def _results(config: Config, result: Result) -> Table:
         "synchronisations": "syncs",
     }
     if (result.final("gap") != result.final("gap")).any():
-        rows = {"J, the mean cost (no gap: kernels or starts differ)": "J", **rows}
+        played = np.isnan(result.final("grad_norm_sq")).all()
+        why = "discounted" if played else "no gap: kernels or starts differ"
+        rows = {f"J, the mean cost ({why})": "J", **rows}
         del rows["gap to the best common policy"]
+        if played:
+            del rows["squared gradient norm"]
     for label, name in rows.items():
         mean, low, high = bootstrap(result.final(name))
         counted = name in ("env_steps", "bytes_up", "syncs")
-        show = (lambda x: f"{x:,.0f}") if counted else (lambda x: f"{x:.4g}")
+        show = (lambda x: "not sent" if x != x else f"{x:,.0f}") if counted else (lambda x: f"{x:.4g}")
         table.add_row(
             label, show(mean), "" if counted or low != low else f"[{low:.4g}, {high:.4g}]".replace("[", r"\[")
         )

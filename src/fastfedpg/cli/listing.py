@@ -9,14 +9,16 @@ from rich.console import Console
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
-from fastfedpg.problems import PROBLEMS
+from fastfedpg.policies import POLICIES
+from fastfedpg.problems import PLAYED, PROBLEMS
 
 
 def list_everything(arguments: list[str], console: Console, errors: Console) -> int:
-    """Show the problems, algorithms and oracles, a line each."""
+    """Show the problems, algorithms, oracles and policies, a line each."""
     if arguments and arguments[0] in ("-h", "--help"):
         console.print(
-            "usage: fastfedpg list\n\nShow the problems, algorithms and oracles, a line each.", highlight=False
+            "usage: fastfedpg list\n\nShow the problems, algorithms, oracles and policies, a line each.",
+            highlight=False,
         )
         return 0
     if arguments:
@@ -24,7 +26,8 @@ def list_everything(arguments: list[str], console: Console, errors: Console) -> 
     parts: tuple[tuple[str, dict[str, Callable[..., Any]]], ...] = (
         ("problems", PROBLEMS),
         ("algorithms", ALGORITHMS),
-        ("oracles", {name: kind.make for name, kind in ORACLES.items()}),
+        ("oracles", {name: kind.make for name, kind in ORACLES.items()} | {"actor_critic": PLAYED["actor_critic"]}),
+        ("policies", POLICIES),
     )
     width = max(len(name) for _, entries in parts for name in entries)
     for title, entries in parts:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.words import new_name, settings_for
+from fastfedpg.cli.words import folder_name, new_name, settings_for
 from fastfedpg.config import Config
 from fastfedpg.errors import InputError
 
@@ -28,14 +28,14 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     parsed = settings_for(Run, "fastfedpg run", arguments)
     from fastfedpg.cli.ending import carry_out  # with JAX, which --help can do without
     from fastfedpg.study import begin, execute
-    from fastfedpg.study.plans import is_private
+    from fastfedpg.study.plans import PRIVATE
 
     config = parsed.settings
-    if is_private(config.problem):
+    if config.problem == PRIVATE or config.parameters is not None:
         raise InputError(
             f"problem '{config.problem}' is known at its agents' sites alone; fastfedpg server runs it there"
         )
-    out = parsed.out or new_name(Path("runs") / f"{Path(config.problem).stem}-{config.algorithm}")
+    out = parsed.out or new_name(Path("runs") / f"{folder_name(config.problem)}-{config.algorithm}")
     with begin(config, out, parsed.overwrite) as planned:
         work = lambda report, note: execute(planned, out, report, note=note)
         return carry_out(planned, out, work, console, errors)

@@ -32,8 +32,9 @@ class Here(Config):
     """A run whose agents are on this machine."""
 
     problem: str = Config.problem
-    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or
-    module:function, which each agent calls for its own; then give --agents and --parameters too."""
+    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, gym:ID, or
+    module:function, which each agent calls for its own; then give --agents too, and --parameters where it returns a
+    Problem."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from rich.console import Console
 
 from fastfedpg.config import Pairs
 from fastfedpg.errors import InputError
-from fastfedpg.problems import PROBLEMS, KnownProblem, LQRProblem, TabularProblem, exact, lqr_exact, make
+from fastfedpg.problems import PROBLEMS, Environments, KnownProblem, LQRProblem, TabularProblem, exact, lqr_exact, make
 from fastfedpg.problems.lqr import radius
+from fastfedpg.spaces import said
 from fastfedpg.study import canvas
+from fastfedpg.study.plans import is_file
 from fastfedpg.study.portraits import portrait
 
 FEW = 8
@@ -48,6 +50,10 @@ def show(arguments: list[str], console: Console, errors: Console) -> int:
         no_picture = "\nno picture: a linear-quadratic regulator has no table of states and actions to draw"
         _print(console, *_definition(asked), "", *_rows(_of_regulator(problem)), no_picture)
         return 0
+    if isinstance(problem, Environments):
+        no_picture = "\nno picture: it can only be played; fastfedpg film RUN draws a learned policy in it"
+        _print(console, *_definition(asked), "", *_rows(_of_environments(problem)), no_picture)
+        return 0
     stem = _stem(asked)
     _print(console, *_definition(asked), "", *_rows(_of_table(problem)))
     try:
@@ -80,7 +86,7 @@ def _stem(asked: Show) -> Path:
 def _definition(asked: Show) -> Iterator[str]:
     maker = PROBLEMS.get(asked.problem)
     if maker is None:
-        yield f"{asked.problem}: a problem from a file"
+        yield f"{asked.problem}: a problem from {'a file' if is_file(asked.problem) else 'elsewhere'}"
         return
     defaults = {k: p.default for k, p in inspect.signature(maker).parameters.items()}
     given = {**defaults, **asked.problem_args, **({} if asked.agents is None else {"agents": asked.agents})}
@@ -127,6 +133,18 @@ def _of_regulator(problem: LQRProblem) -> dict[str, str]:
         "F*": "; ".join(" ".join(f"{x:.6g}" for x in row) for row in best.policy),
         "mu, of Eq. (12)": f"at least {lqr_exact.gradient_domination_bound(problem):.4g} for every stable gain",
         "own best returns": _by_agent(problem, own),
+    }
+
+
+def _of_environments(problem: Environments) -> dict[str, str]:
+    stated = problem.reward_range
+    return {
+        "agents": f"{problem.N} ({', '.join(problem.agents[:FEW])}{', …' * (problem.N > FEW)})",
+        "observations": said(problem.observations),
+        "actions": said(problem.actions),
+        "horizon": f"{problem.horizon} steps, unless K says otherwise",
+        "gamma": f"{problem.gamma:g}",
+        "rewards": "no stated range" if stated is None else f"from {stated[0]:g} to {stated[1]:g}",
     }
 
 

@@ -37,6 +37,11 @@ def new_name(stem: Path) -> Path:
     return stem.with_name(f"{stem.name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
 
 
+def folder_name(problem: str) -> str:
+    """A problem's name, as part of a folder's."""
+    return Path(problem).stem.replace(":", "-")
+
+
 def value_of(flag: str, arguments: list[str]) -> str | None:
     """What follows a flag, before the flags are parsed; the last one counts."""
     value = None

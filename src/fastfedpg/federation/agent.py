@@ -19,6 +19,7 @@ from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.keys import check_secret, write_secret
 from fastfedpg.federation.memory import Done, Kept, Notebook, Page
 from fastfedpg.federation.wire import Malformed, Message
+from fastfedpg.runtime.explain import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange
 from fastfedpg.runtime.trees import arrays_of, restored
 
@@ -139,9 +140,12 @@ class Agent:
         wire.check(message.arrays, self.talks[name].down_form)
         page = self._page(about)
         before, after = self._standing(page, str(base), t)
-        k = self.order.index(name)
+        order = [e.name for e in self.site.algorithm.in_round(t)]
+        if name not in order:
+            raise Malformed(f"exchange '{name}' belongs to the first round alone, and this is round {t}")
+        k = order.index(name)
         at = after.get(str(previous))
-        if previous != base if k == 0 else at is None or self.order.index(at.exchange) != k - 1:
+        if previous != base if k == 0 else at is None or at.exchange != order[k - 1]:
             raise Malformed(f"exchange '{name}' of round {t} does not follow what this agent has heard of the round")
         made = protocol.link(str(previous), t, name, message.arrays)
         if made in after:
@@ -178,7 +182,7 @@ class Agent:
             raise Malformed("this agent does not say what a policy is worth to it (it was started without --tell)")
         self._page(message.about)
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
-        with _environment():
+        with _environment(), in_own_words(self.site.problem):
             found = self.site.problem.evaluate(message.arrays["theta"][None])
         value = {"J": np.float64(np.ravel(found.J)[0]), "return": np.float64(np.ravel(found.returns)[0])}
         return wire.pack({"agent": self.site.number}, value)
@@ -209,7 +213,7 @@ class Agent:
         return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(said[:8], np.uint32)), impl="threefry2x32")
 
     def _answer(self, name: str, memory: Any, own: Any, down: Any, key: Any) -> tuple[Any, Any, Any, Any]:
-        with _environment():
+        with _environment(), in_own_words(self.site.problem):
             return jax.block_until_ready(
                 answer_exchange(self.exchanges[name], self.site.problem.oracle, self.task, memory, own, down, key)
             )

@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 import jax
 
 from fastfedpg.config import Config, fit, read_toml
+from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol
 from fastfedpg.federation.link import Link
@@ -145,8 +146,8 @@ def carry_out(
 
 
 def _steps(planned: Plan) -> float:
-    """The environment steps of one agent's round, where the server knows its oracle."""
-    if planned.known is None:
+    """The environment steps of one agent's round, where the server can know them: episodes may end before K steps."""
+    if planned.known is None or isinstance(planned.known, Environments):
         return float("nan")
     return budgets.samples(planned) / planned.schedule.taking_part(planned.problem) if budgets.plays(planned) else 0.0
 

@@ -141,7 +141,8 @@ class Rounds:
     def _attempt(self, run: Run, t: int, seed: int, who: list[int]) -> Run:
         state, down, links = run.state, run.down, list(run.links)
         share = len(who) / self.problem.N
-        for e, talk in zip(self.algorithm.exchanges, self.talks, strict=True):
+        exchanges = self.algorithm.in_round(t)
+        for e, talk in zip(exchanges, self.talks[-len(exchanges) :], strict=True):
             arrays = arrays_of("down", down)
             make = lambda i, name=e.name, arrays=arrays: protocol.question(
                 self.roster.run, t, name, run.links[i], links[i], arrays

@@ -3,22 +3,40 @@
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from fastfedpg.envs.cart_pole import cart_pole
+from fastfedpg.envs.family import Environments
+from fastfedpg.envs.mujoco import ant_dir, half_cheetah_vel
+from fastfedpg.envs.pendulum import pendulum
+from fastfedpg.envs.point_mass import point_mass
+from fastfedpg.envs.thermostats import thermostats
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.problems import exact, lqr_exact
+from fastfedpg.problems.families import as_environments, foreign, own_environments
 from fastfedpg.problems.federated import with_oracle
 from fastfedpg.problems.grids import compromise_grid, mazes, windy_cliff
-from fastfedpg.problems.known import KnownProblem, load
+from fastfedpg.problems.known import AnyProblem, KnownProblem, load
 from fastfedpg.problems.lines import opposed_line, river_swim
 from fastfedpg.problems.lqr import LQRProblem
 from fastfedpg.problems.makers import compromise, garnet, random
 from fastfedpg.problems.makers import lqr as _lqr
+from fastfedpg.problems.own import SUITES, is_own
+from fastfedpg.problems.parameters import as_kind
+from fastfedpg.problems.played import PLAYED, settings_of, with_policy
 from fastfedpg.problems.tabular import Grid, TabularProblem
 from fastfedpg.problems.toy_text import cliff_walking, frozen_lake, taxi
 from fastfedpg.transitions import Sparse
 
-PROBLEMS: dict[str, Callable[..., KnownProblem]] = {
+ENVIRONMENTS: dict[str, Callable[..., Environments]] = {
+    "point-mass": point_mass,
+    "cart-pole": cart_pole,
+    "pendulum": pendulum,
+    "thermostats": thermostats,
+    "half-cheetah-vel": half_cheetah_vel,
+    "ant-dir": ant_dir,
+}
+PROBLEMS: dict[str, Callable[..., AnyProblem]] = {
     "compromise": compromise,
     "compromise-grid": compromise_grid,
     "mazes": mazes,
@@ -31,6 +49,7 @@ PROBLEMS: dict[str, Callable[..., KnownProblem]] = {
     "lqr": _lqr,
     "random": random,
     "garnet": garnet,
+    **ENVIRONMENTS,
 }
 
 
@@ -39,9 +58,11 @@ def make(
     arguments: Mapping[str, Any] | None = None,
     agents: int | None = None,
     reward_range: tuple[float, float] | None = None,
-) -> KnownProblem:
-    """A problem by its maker's name, or from the path of an `.npz` file."""
+) -> AnyProblem:
+    """A problem by its maker's name, from the path of an `.npz` file, or by gym:ID, gymnax:ID or module:function."""
     arguments = dict(arguments or {})
+    if is_own(name) or name.partition(":")[0] in SUITES:
+        return foreign(name, arguments, agents, reward_range)
     if name.endswith(".npz") or (name not in PROBLEMS and _exists(name)):
         if arguments or agents is not None:
             raise InputError(f"{name} is a file; its arrays say everything, so problem_args and agents do not apply")
@@ -56,11 +77,11 @@ def make(
         raise InputError("the number of agents is set with --agents (agents=…), not as a problem argument")
     if agents is not None:
         arguments["agents"] = agents
-    signature = inspect.signature(PROBLEMS[name]).parameters
+    signature, kinds = inspect.signature(PROBLEMS[name]).parameters, get_type_hints(PROBLEMS[name])
     for key, value in arguments.items():
         if key not in signature:
             raise unknown(f"argument of problem '{name}'", key, [k for k in signature if k != "agents"])
-        arguments[key] = _as(f"argument {key} of problem '{name}'", signature[key].annotation, value)
+        arguments[key] = as_kind(f"argument {key} of problem '{name}'", kinds[key], value)
     try:
         return PROBLEMS[name](**arguments)
     except (MemoryError, OverflowError, ValueError) as error:
@@ -77,24 +98,19 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _as(what: str, kind: type, value: Any) -> Any:
-    """The value as the maker's own type; 7.0 is not silently an int, nor 'x' a number."""
-    try:
-        result = kind(value)
-        if kind is int and float(value) != result:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} is {value!r}; it must be {'a whole number' if kind is int else 'a number'}") from None
-    return result
-
-
 __all__ = [
+    "ENVIRONMENTS",
+    "PLAYED",
     "PROBLEMS",
+    "SUITES",
+    "AnyProblem",
+    "Environments",
     "Grid",
     "KnownProblem",
     "LQRProblem",
     "Sparse",
     "TabularProblem",
+    "as_environments",
     "cliff_walking",
     "compromise",
     "compromise_grid",
@@ -106,9 +122,12 @@ __all__ = [
     "make",
     "mazes",
     "opposed_line",
+    "own_environments",
     "random",
     "river_swim",
+    "settings_of",
     "taxi",
     "windy_cliff",
     "with_oracle",
+    "with_policy",
 ]

@@ -1,10 +1,11 @@
-"""What can be wrong with a finite MDP, said so that it can be put right."""
+"""What can be wrong with a finite MDP or with an oracle's settings, said so that it can be put right."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, unknown
 from fastfedpg.transitions import Sparse
 
 SUM_TOLERANCE = 1e-6
@@ -123,3 +124,20 @@ def rewards(reward: np.ndarray, stated: tuple[float, float]) -> None:
             f"rewards of agent {i} lie in [{reward[i].min():g}, {reward[i].max():g}], outside [{lo:g}, {hi:g}]; "
             f"state the range of all rewards, --reward-range {low!r} {high!r} (in Python reward_range=…)"
         )
+
+
+def oracle_settings(oracle: str, takes: Mapping[str, bool], settings: dict[str, Any]) -> dict[str, Any]:
+    """An oracle's own settings, if they are those it takes, and those it needs are there."""
+    for name in settings:
+        if name not in takes:
+            raise InputError(f"oracle '{oracle}' has no setting {name}; it takes {', '.join(takes) or 'none'}")
+    for name, needed in takes.items():
+        if needed and settings.get(name) is None:
+            raise InputError(f"oracle '{oracle}' needs {name}")
+    for name in ("B", "K"):
+        if name in settings and settings[name] < 1:
+            raise InputError(f"{name} = {settings[name]}; it must be at least 1")
+    baseline = settings.get("baseline", "none")
+    if baseline not in ("none", "leave-one-out"):
+        raise unknown("baseline", baseline, ("none", "leave-one-out"))
+    return settings

@@ -6,16 +6,18 @@ import jax
 import numpy as np
 
 from fastfedpg.core import Oracle, Problem, Task
+from fastfedpg.envs.family import Environments
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.oracles import ORACLES
 from fastfedpg.oracles.lqr import lqr
 from fastfedpg.problems import lqr_exact
+from fastfedpg.problems.checks import oracle_settings
 from fastfedpg.problems.exact import evaluator
-from fastfedpg.problems.known import KnownProblem
+from fastfedpg.problems.known import AnyProblem
 from fastfedpg.problems.lqr import LQRProblem, outside
 
 
-def with_oracle(problem: KnownProblem, oracle: str = "exact", tau: float = 0.0, **settings: Any) -> Problem:
+def with_oracle(problem: AnyProblem, oracle: str = "exact", tau: float = 0.0, **settings: Any) -> Problem:
     """N agents that each ask their own MDP by the named oracle; settings are that oracle's (B, K, baseline).
 
     What the agents share is a closure; what differs between them, their costs and perhaps their dynamics, is the task.
@@ -25,6 +27,8 @@ def with_oracle(problem: KnownProblem, oracle: str = "exact", tau: float = 0.0, 
         >>> with_oracle(problems.compromise(), "gpomdp", B=8, K=20, baseline="leave-one-out").N
         2
     """
+    if isinstance(problem, Environments):
+        raise InputError(f"{problem.name} can only be played; with_policy(environments, policy, oracle) is for it")
     if oracle not in ORACLES:
         raise unknown("oracle", oracle, ORACLES)
     if not (np.isfinite(tau) and tau >= 0):
@@ -32,7 +36,7 @@ def with_oracle(problem: KnownProblem, oracle: str = "exact", tau: float = 0.0, 
     if isinstance(problem, LQRProblem):
         return _regulated(problem, oracle, tau, settings)
     prepare, make = ORACLES[oracle].prepare, ORACLES[oracle].make
-    settings = _checked(oracle, settings)
+    settings = oracle_settings(oracle, ORACLES[oracle].settings, settings)
 
     def build(model: Any, cost: Any) -> Oracle:
         return make(model, cost, problem.gamma, tau=tau, **settings)
@@ -61,7 +65,7 @@ def _regulated(problem: LQRProblem, oracle: str, tau: float, settings: dict[str,
         raise InputError(
             f"tau = {tau:g}; a linear-quadratic regulator ({problem.name}) has no entropy, so it must be 0"
         )
-    _checked(oracle, settings)
+    oracle_settings(oracle, ORACLES[oracle].settings, settings)
     model = problem.model
     return Problem(
         (problem.Q, problem.R),
@@ -71,20 +75,3 @@ def _regulated(problem: LQRProblem, oracle: str, tau: float, settings: dict[str,
         problem.F0.reshape(-1),
         lambda theta: outside(problem, theta),
     )
-
-
-def _checked(oracle: str, settings: dict[str, Any]) -> dict[str, Any]:
-    takes = ORACLES[oracle].settings
-    for name in settings:
-        if name not in takes:
-            raise InputError(f"oracle '{oracle}' has no setting {name}; it takes {', '.join(takes) or 'none'}")
-    for name, needed in takes.items():
-        if needed and settings.get(name) is None:
-            raise InputError(f"oracle '{oracle}' needs {name}")
-    for name in ("B", "K"):
-        if name in settings and settings[name] < 1:
-            raise InputError(f"{name} = {settings[name]}; it must be at least 1")
-    baseline = settings.get("baseline", "none")
-    if baseline not in ("none", "leave-one-out"):
-        raise unknown("baseline", baseline, ("none", "leave-one-out"))
-    return settings

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastfedpg.core import Evaluation
+from fastfedpg.envs.family import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.problems import exact, lqr, lqr_exact, tabular
 from fastfedpg.problems.exact import Best
@@ -15,7 +16,10 @@ from fastfedpg.problems.tabular import TabularProblem, read_npz
 from fastfedpg.transitions import Sparse
 
 KnownProblem: TypeAlias = TabularProblem | LQRProblem
-"""A problem whose numbers are known; a site's own function is another."""
+"""A problem whose numbers are known."""
+
+AnyProblem: TypeAlias = KnownProblem | Environments
+"""Those that can only be played too; a site's own function is another."""
 
 
 def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> KnownProblem:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastfedpg.errors import InputError
+from fastfedpg.errors import missing_extra
 from fastfedpg.problems.grids import cell_names, whose
 from fastfedpg.problems.parameters import at_least, switch
 from fastfedpg.problems.tabular import Grid, TabularProblem
@@ -180,5 +180,5 @@ def _gymnasium(problem: str) -> Any:
         import gymnasium  # noqa: F401
         from gymnasium.envs import toy_text
     except ImportError:
-        raise InputError(f"problem '{problem}' needs gymnasium: pip install 'fastfedpg[gym]'") from None
+        raise missing_extra(f"problem '{problem}'", "gymnasium", "gym") from None
     return toy_text

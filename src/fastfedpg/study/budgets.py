@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import jax
 
 from fastfedpg import runtime
+from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
 from fastfedpg.study.plans import Plan
@@ -16,7 +17,7 @@ LEAST_SHARE = 0.9
 
 def plays(planned: Plan) -> bool:
     """Whether the oracle plays trajectories; the exact ones take no environment steps."""
-    return "B" in ORACLES[planned.config.oracle].settings
+    return isinstance(planned.known, Environments) or "B" in ORACLES[planned.config.oracle].settings
 
 
 def unit(planned: Plan) -> str:
@@ -25,8 +26,8 @@ def unit(planned: Plan) -> str:
 
 
 def samples(planned: Plan) -> int:
-    """What a round costs, all participants together: environment steps, or estimates where nothing is played."""
-    B, K = planned.config.B, planned.config.K
+    """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
+    B, K = planned.config.B, planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
     with jax.enable_x64(True):  # a round can take more than 2^31 steps
         each = runtime.samples_in_a_round(planned.algorithm, of_estimate)

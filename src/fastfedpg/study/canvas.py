@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fastfedpg.errors import InputError
+from fastfedpg.errors import missing_extra
 from fastfedpg.study.files import whole
 
 # Okabe and Ito's colours are told apart by colour-blind eyes; dashes and markers tell them apart in grey.
@@ -37,7 +37,7 @@ def drawing() -> Iterator[Any]:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("figures need matplotlib: pip install 'fastfedpg[plot]'") from None
+        raise missing_extra("figures", "matplotlib", "plot") from None
     with rc_context(STYLE):
         yield Figure
 

@@ -18,8 +18,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from fastfedpg.config import Config, from_mapping
+from fastfedpg.envs.family import SOURCE
 from fastfedpg.errors import InputError
-from fastfedpg.problems import KnownProblem, TabularProblem
+from fastfedpg.problems import AnyProblem, Environments, TabularProblem
 from fastfedpg.runtime import Result, Standing
 from fastfedpg.runtime.trees import arrays_of, restored
 from fastfedpg.study.files import PART, sync
@@ -40,6 +41,7 @@ class Identity(NamedTuple):
     versions: str
     config: Config
     problem: str
+    source: str = ""  # of environments; they may have been repaired, so it need not be the same
 
 
 class Checkpoint(NamedTuple):
@@ -54,16 +56,17 @@ class Refused(ValueError):
     """A checkpoint that can't be used, and why."""
 
 
-def identity(config: Config, problem: KnownProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
+def identity(config: Config, problem: AnyProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
     """The settings and the arrays that decide a run's numbers, and what computes them."""
     digest = hashlib.sha256()
-    arrays = () if problem is None else problem.arrays().values()
+    arrays = () if problem is None else [x for name, x in problem.arrays().items() if name != SOURCE]
     units = problem.reward_range if isinstance(problem, TabularProblem) else None
     for array in (*arrays, units, theta0):
         if array is not None:
             digest.update(repr(np.shape(array)).encode())
             digest.update(np.ascontiguousarray(array, np.float64).data)
-    return Identity(versions, config, digest.hexdigest())
+    source = problem.source if isinstance(problem, Environments) else ""
+    return Identity(versions, config, digest.hexdigest(), hashlib.sha256(source.encode()).hexdigest())
 
 
 def write(out: Path, who: Identity, standing: Standing, result: Result | None, seconds: float) -> Path:
@@ -90,6 +93,7 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
             "sha256": _digest(part / ARRAYS),
             "versions": who.versions,
             "problem_sha256": who.problem,
+            "source_sha256": who.source,
             "config": tomllib.loads(who.config.to_toml()),
         }
         (part / ABOUT).write_text(tomli_w.dumps(about), encoding="utf-8")
@@ -119,7 +123,10 @@ def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]
     """The newest checkpoint that can be used; `note` hears of each that can't, and why."""
     for folder in present(out):
         try:
-            return read(folder, who, form)
+            found = read(folder, who, form)
+            if about(folder).get("source_sha256", who.source) != who.source:
+                note(f"{folder}: the environments' source has changed since; the run goes on with the new one")
+            return found
         except Refused as error:
             note(f"{folder}: refused: {error}")
     return None

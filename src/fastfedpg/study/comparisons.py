@@ -88,7 +88,7 @@ def compare_runs(
 
 def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: Note, title: str | None = None) -> Report:
     """The table and the pictures of runs that have come to their end."""
-    problem, tau = plans[0].arrays, plans[0].config.tau
+    problem, tau = plans[0].here, plans[0].config.tau
     lines = table.measure(found, plans)
     title = title or f"{problem.name}: {problem.N} agents"
     files = [out / "table.csv"]
@@ -137,9 +137,11 @@ def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dic
             note(f"{name} spends no {unit}: it has as many rounds as {names[0]}, {n}")
         elif s != spent[0]:
             note(f"{name} stops at {s:,} of {spent[0]:,} {unit}, its last whole round within the budget")
-    no_effect = [{words.split(":")[0] for words in p.notes} for p in plans.values()]
+    no_effect = [{words.split(":")[0] for words in p.notes if "has no effect" in words} for p in plans.values()]
     for words in sorted(set.intersection(*no_effect)):
         note(f"{words}: no method here uses it")
+    for words in dict.fromkeys(words for p in plans.values() for words in p.notes if "has no effect" not in words):
+        note(words)
     first = plans[names[0]]
     return {name: plan(replace(plans[name].config, rounds=n), first) for name, n in zip(names, given, strict=True)}
 
@@ -156,7 +158,7 @@ def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Sho
     if comparison.algorithms[0] in lost:
         note(f"differences are to {found[0][0].label} instead of {comparison.algorithms[0]}")
     first = plans[comparison.algorithms[0]]
-    title = f"{first.arrays.name}: {first.arrays.N} agents, {first.config.oracle} gradients, H = {first.config.H}"
+    title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients, H = {first.config.H}"
     return present([o for o, _ in found], [p for _, p in found], out, note, title)
 
 
@@ -209,7 +211,7 @@ def _clear(out: Path, overwrite: bool) -> None:
 def _describe(out: Path, comparison: Comparison, first: Plan) -> None:
     """All that is needed to repeat the comparison, or to go on with it."""
     config = output.described(first.config)
-    output.copy_files(out, first.config, first.arrays, first.theta0)
+    output.copy_files(out, first.config, first.here, first.theta0)
     settings = replace(comparison.settings, problem=config.problem, theta0=config.theta0)
     head = f"# {output.versions()}\n# Repeat with: fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER\n"
     write_text(out / FILE, head + replace(comparison, settings=settings).to_toml())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastfedpg.problems import KnownProblem, known
+from fastfedpg.problems import AnyProblem, Environments, known
 from fastfedpg.study import canvas
 from fastfedpg.study.maps import policies
 from fastfedpg.study.outcomes import Outcome
@@ -23,7 +23,7 @@ REFERENCES: dict[str, dict[str, Any]] = {
 }
 
 
-def curves(path: Path, outcomes: Sequence[Outcome], problem: KnownProblem, title: str) -> list[Path]:
+def curves(path: Path, outcomes: Sequence[Outcome], problem: AnyProblem, title: str) -> list[Path]:
     """How far each method is from the best common policy, over rounds, samples and bytes; as PNG and SVG."""
     with canvas.drawing() as Figure:
         figure = Figure(figsize=(12.5, 3.9), layout="constrained")
@@ -35,7 +35,7 @@ def curves(path: Path, outcomes: Sequence[Outcome], problem: KnownProblem, title
         return canvas.save(figure, path)
 
 
-def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: KnownProblem) -> list[Any]:
+def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: AnyProblem) -> list[Any]:
     """The three panels; returns a handle per method for the legend."""
     from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
 
@@ -108,7 +108,7 @@ def _gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> floa
     return rounding
 
 
-def agents(path: Path, outcomes: Sequence[Outcome], problem: KnownProblem, title: str, tau: float = 0.0) -> list[Path]:
+def agents(path: Path, outcomes: Sequence[Outcome], problem: AnyProblem, title: str, tau: float = 0.0) -> list[Path]:
     """Who gains and who pays: every agent's return under each method, between what it could have; as PNG and SVG."""
     many = problem.N > ROWS
     height = 3.9 if many else max(2.0, 0.7 + problem.N * (0.2 + 0.1 * len(outcomes)))
@@ -121,12 +121,14 @@ def agents(path: Path, outcomes: Sequence[Outcome], problem: KnownProblem, title
 
 
 def draw_agents(
-    axis: Any, outcomes: Sequence[Outcome], problem: KnownProblem, tau: float = 0.0
+    axis: Any, outcomes: Sequence[Outcome], problem: AnyProblem, tau: float = 0.0
 ) -> tuple[list[Any], list[str]]:
     """Agents in rows, or, where they are many, sorted and side by side; returns the legend's handles and labels."""
     intervals = [bootstrap(o.result.returns[:, -1]) for o in outcomes]
     marks = references(outcomes, problem, tau)
-    unit = "expected discounted return (reward units; more is better)"
+    played = isinstance(problem, Environments)
+    what = "mean return of an episode" if played else "expected discounted return"
+    unit = f"{what} (reward units; more is better)"
     near = np.concatenate([*(i.mean for i in intervals), *(x for name, x in marks.items() if name != START)])
     if START in marks and np.ptp(np.append(near, marks[START])) > 5 * np.ptp(near) > 0:
         start = marks.pop(START)  # it would press everything else together
@@ -137,12 +139,14 @@ def draw_agents(
     return handles, [*(o.label for o in outcomes), *marks]
 
 
-def references(outcomes: Sequence[Outcome], problem: KnownProblem, tau: float = 0.0) -> dict[str, np.ndarray]:
+def references(outcomes: Sequence[Outcome], problem: AnyProblem, tau: float = 0.0) -> dict[str, np.ndarray]:
     """What every agent's return (N,) is to be compared with, by the name that the legend gives it."""
     marks = {}
     starts = [o.result.returns[:, 0].mean(axis=0) for o in outcomes]
     if all(np.allclose(start, starts[0]) for start in starts):
         marks[START] = starts[0]
+    if isinstance(problem, Environments):
+        return marks
     evaluate = known.evaluator(problem)
     if problem.shared:
         best = known.theta_of(problem, known.optimum(problem, tau).policy)
@@ -156,7 +160,7 @@ def _rows(
     axis: Any,
     intervals: Sequence[Interval],
     marks: Mapping[str, np.ndarray],
-    problem: KnownProblem,
+    problem: AnyProblem,
     _: str,
     unit: str,
 ) -> list[Any]:
@@ -180,7 +184,7 @@ def _side_by_side(
     axis: Any,
     intervals: Sequence[Interval],
     marks: Mapping[str, np.ndarray],
-    problem: KnownProblem,
+    problem: AnyProblem,
     by: str,
     unit: str,
 ) -> list[Any]:

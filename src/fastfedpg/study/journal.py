@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastfedpg import runtime
-from fastfedpg.problems import KnownProblem, LQRProblem, exact, lqr_exact
+from fastfedpg.problems import AnyProblem, Environments, LQRProblem, exact, lqr_exact
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.study import checkpoints, output
 from fastfedpg.study.checkpoints import Checkpoint, Keeper
@@ -124,14 +124,14 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
     }
 
 
-def _of_problem(known: KnownProblem | None) -> dict[str, Any]:
+def _of_problem(known: AnyProblem | None) -> dict[str, Any]:
     return {} if known is None else {**known.sizes, "gamma": known.gamma}
 
 
 def _theory(planned: Plan) -> dict[str, Any]:
-    """What is known of the problem without running anything; nothing where it is private."""
+    """What is known of the problem without running anything; nothing where it is private, or can only be played."""
     known, tau = planned.known, planned.config.tau
-    if known is None:
+    if known is None or isinstance(known, Environments):
         return {}
     limit: dict[str, Any] = {"theorem_1": planned.standpoint._asdict()}
     if planned.theorem is not None:

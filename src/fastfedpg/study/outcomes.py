@@ -11,7 +11,7 @@ import numpy as np
 
 from fastfedpg.config import Config, from_toml
 from fastfedpg.errors import InputError
-from fastfedpg.problems import KnownProblem
+from fastfedpg.problems import AnyProblem, Environments
 from fastfedpg.problems.tabular import read_npz
 from fastfedpg.runtime import Result
 from fastfedpg.study import budgets, output
@@ -63,8 +63,10 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
     """Refuse runs of different problems, and say what differs."""
     for (a, p), (b, q) in pairwise(zip(folders, plans, strict=True)):
         here, there = output.described(p.config), output.described(q.config)
-        unequal = _unequal(p.arrays, q.arrays)
-        if here.tau == there.tau and p.arrays.scale == q.arrays.scale and not unequal:
+        unequal = _unequal(p.here, q.here)
+        if isinstance(p.here, Environments) and isinstance(q.here, Environments):
+            unequal += [name for name, x, y in _played(p, q) if x != y]
+        if here.tau == there.tau and p.here.scale == q.here.scale and not unequal:
             continue  # one problem, whatever words it was asked for in
         differ = [name for name in SAME if getattr(here, name) != getattr(there, name)]
         said = [f"{name} is {getattr(here, name)} in {a} and {getattr(there, name)} in {b}" for name in differ]
@@ -74,7 +76,13 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
             raise InputError(f"runs of different problems can't be compared: {'; '.join(said)}")
 
 
-def _unequal(one: KnownProblem, other: KnownProblem) -> list[str]:
+def _played(p: Plan, q: Plan) -> list[tuple[str, int, int]]:
+    """What J is measured with, where it is measured by playing."""
+    episodes = p.config.evaluation_episodes, q.config.evaluation_episodes
+    return [("K", p.steps, q.steps), ("evaluation_episodes", *episodes)]
+
+
+def _unequal(one: AnyProblem, other: AnyProblem) -> list[str]:
     """The arrays in which two problems differ."""
     here, there = one.arrays(), other.arrays()
     return [n for n in {**here, **there} if n not in here or n not in there or not np.array_equal(here[n], there[n])]
@@ -140,7 +148,7 @@ def _row(line: str, width: int) -> list[float] | None:
 
 
 def _returns(folder: Path, planned: Plan, rounds: np.ndarray, seeds: list[int], note: Note) -> np.ndarray:
-    shape = (planned.config.seeds, len(list(planned.schedule.recorded())), planned.arrays.N)
+    shape = (planned.config.seeds, len(list(planned.schedule.recorded())), planned.here.N)
     recorded = list(planned.schedule.recorded())
     at = [recorded.index(r) for r in rounds]
     found = _array(folder / "agents.npz", ("returns", "round"), "returns", [shape], note)
@@ -149,10 +157,10 @@ def _returns(folder: Path, planned: Plan, rounds: np.ndarray, seeds: list[int], 
 
 def _theta(folder: Path, planned: Plan, seeds: list[int], note: Note) -> np.ndarray:
     shape, n = planned.theta_shape, planned.config.seeds
-    found = _array(folder / "final.npz", ("theta",), "theta", [(n, *shape), (n, planned.arrays.N, *shape)], note)
+    found = _array(folder / "final.npz", ("theta",), "theta", [(n, *shape), (n, planned.here.N, *shape)], note)
     if found is None:
         return np.full((len(seeds), math.prod(shape)), np.nan)
-    return found[seeds].reshape(*found[seeds].shape[:-2], -1)
+    return found[seeds].reshape(*found[seeds].shape[: -len(shape)], -1)
 
 
 def _array(path: Path, names: tuple[str, ...], name: str, shapes: list[Any], note: Note) -> np.ndarray | None:

@@ -17,11 +17,11 @@ import numpy as np
 
 from fastfedpg.config import Config
 from fastfedpg.errors import InputError
-from fastfedpg.problems import PROBLEMS, KnownProblem
+from fastfedpg.problems import AnyProblem, Environments
 from fastfedpg.runtime import Result
 from fastfedpg.study import checkpoints
 from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
-from fastfedpg.study.plans import is_private
+from fastfedpg.study.plans import is_file
 
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
@@ -91,23 +91,24 @@ def clear(out: Path, overwrite: bool) -> None:
 
 def described(config: Config) -> Config:
     """The configuration as it stands in the run's own folder, beside copies of the files it names."""
-    if config.problem not in PROBLEMS and not is_private(config.problem):
+    if is_file(config.problem):
         config = replace(config, problem="problem.npz")
     return config if config.theta0 is None else replace(config, theta0="theta0.npz")
 
 
-def describe(out: Path, config: Config, problem: KnownProblem | None, theta0: np.ndarray | None) -> None:
+def describe(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
     """All that is needed to repeat the run, or to go on with it; config.toml last: where it stands, all is there."""
     copy_files(out, config, problem, theta0)
     head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
     write_text(out / "config.toml", head + described(config).to_toml())
 
 
-def copy_files(out: Path, config: Config, problem: KnownProblem | None, theta0: np.ndarray | None) -> None:
+def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
     """Copies of the files that a configuration names, so that the folder stands alone."""
-    if problem is not None and config.problem not in PROBLEMS:
+    arrays = problem.made_of if isinstance(problem, Environments) else problem
+    if arrays is not None and is_file(config.problem):
         with whole(out / "problem.npz") as part:
-            problem.save(part)
+            arrays.save(part)
     if theta0 is not None:
         with whole(out / "theta0.npz") as part:
             np.savez(part, theta=theta0)

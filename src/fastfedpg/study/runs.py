@@ -138,6 +138,9 @@ def execute(
         state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}", e.why)
     except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
         state, stopped = "failed", error
+    finally:
+        if planned.problem.rest is not None:
+            planned.problem.rest()
     with _uninterrupted():
         if state == "interrupted":
             stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")

@@ -10,7 +10,7 @@ import numpy as np
 from fastfedpg import theory
 from fastfedpg.config import Config
 from fastfedpg.errors import InputError
-from fastfedpg.problems import KnownProblem, TabularProblem
+from fastfedpg.problems import AnyProblem, Environments, KnownProblem, TabularProblem
 from fastfedpg.problems import known as known_functions
 from fastfedpg.theory import Parameters, Pilot
 
@@ -44,10 +44,14 @@ class Scheduled(NamedTuple):
         }
 
 
-def scheduled(config: Config, H: int, known: KnownProblem | None, theta0: Any) -> tuple[Config, Scheduled]:
+def scheduled(config: Config, H: int, known: AnyProblem | None, theta0: Any) -> tuple[Config, Scheduled]:
     """The configuration with the eta and K of its schedule; those that were given stay, and are noted."""
     if known is None:
         raise InputError(f"schedule {config.schedule} needs a problem that is known here; this one is private")
+    if isinstance(known, Environments):
+        raise InputError(
+            f"schedule {config.schedule} needs L and mu of a problem that is known; {known.name} can only be played"
+        )
     if config.schedule == "theorem2" and not known.shared:
         raise InputError(
             "schedule theorem2 is about the average MDP, and agents with different kernels or starts have none; "
@@ -66,7 +70,7 @@ def scheduled(config: Config, H: int, known: KnownProblem | None, theta0: Any) -
     defaults, used = Config(), replace(config)
     if config.eta == defaults.eta:
         used = replace(used, eta=p.eta)
-    if config.K == defaults.K:
+    if config.K is None:
         used = replace(used, K=p.K)
     notes = (*_notes(used, p, runs, L, mu, target, isinstance(known, TabularProblem)), *_took(time.monotonic() - began))
     return used, Scheduled(p, L, mu, notes)
@@ -125,7 +129,7 @@ def _notes(
     yield p.words()
     if config.eta != p.eta:
         yield f"eta = {config.eta:g} was given and stays; the schedule's is {p.eta:.6g}"
-    if config.K != p.K:
+    if config.K is not None and config.K != p.K:
         small = " too few for the theorem;" if config.K < p.K else ""
         yield f"K = {config.K} was given and stays;{small} the schedule's is {p.K}"
     if config.oracle == "exact":

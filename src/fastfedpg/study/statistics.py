@@ -42,6 +42,7 @@ class Difference(NamedTuple):
 
     interval: Interval
     verdict: str
+    detectable: float = float("nan")  # see `detectable`; NaN without noise
 
 
 NONE = "no difference at this sample size"
@@ -71,7 +72,25 @@ def difference(
         return Difference(Interval(mean, mean, mean), _words(mean if counts else 0.0))
     interval = bootstrap(d, level, resamples=100_000)
     outside = interval.low > 0 or interval.high < 0
-    return Difference(interval, _words(float(interval.mean) if outside and sign_flip(d) <= 1 - level else 0.0))
+    said = _words(float(interval.mean) if outside and sign_flip(d) <= 1 - level else 0.0)
+    return Difference(interval, said, detectable(d, level))
+
+
+POWER = 0.8
+
+
+def detectable(d: np.ndarray, level: float) -> float:
+    """The smallest true difference that a paired t-test on as many seeds would find in `POWER` of all cases, about.
+
+    (t_{n-1}(1 - (1 - level)/2) + t_{n-1}(POWER)) s / sqrt(n), with the standard deviation s of these differences. That
+    is what the noise allows; a verdict needs the sign-flip test too, which has less power with few seeds, and none with
+    fewer than `fewest_seeds`.
+    """
+    n = len(d)
+    if n < 2:
+        return float("nan")
+    quantiles = stdtrit(n - 1, 1 - (1 - level) / 2) + stdtrit(n - 1, POWER)
+    return float(quantiles * d.std(ddof=1) / np.sqrt(n))
 
 
 def fewest_seeds(comparisons: int) -> int:

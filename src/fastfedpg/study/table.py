@@ -13,7 +13,7 @@ from rich.table import Table
 from fastfedpg.study import budgets
 from fastfedpg.study.outcomes import Outcome
 from fastfedpg.study.plans import Plan
-from fastfedpg.study.statistics import Difference, Interval, bootstrap, difference, fewest_seeds
+from fastfedpg.study.statistics import POWER, Difference, Interval, bootstrap, difference, fewest_seeds
 
 TARGET = 0.01
 """Rounds and samples are counted until this share of the first gap is left."""
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
     """Every method's line; differences are to the first, paired by seed."""
-    shared = plans[0].arrays.shared
+    shared = plans[0].here.shared
     name = "gap" if shared else "J"
     lines: list[Line] = []
     for outcome, planned in zip(outcomes, plans, strict=True):
@@ -133,6 +133,8 @@ def show(lines: Sequence[Line], title: str, shared: bool) -> Table:
         if several:
             add("  its interval, paired", lambda x: _range(x.difference.interval, "+") if x.difference else "")
         add("  so it is", lambda x: x.difference.verdict if x.difference else "")
+        if several:
+            add("  smallest a t-test could tell", lambda x: _number(x.difference.detectable) if x.difference else "")
     add("mean return of the agents", lambda x: _number(x.return_mean.mean))
     add("worst agent's return", lambda x: _number(x.return_worst.mean))
     if shared:
@@ -168,6 +170,7 @@ def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
         needed = fewest_seeds(len(others))
         if min(line.seeds for line in lines) < needed:
             rule += f"; it takes {needed} seeds or more to tell"
+        rule += f". A t-test on as many seeds would tell the smallest in {POWER:.0%} of cases, this rule in fewer"
     return [rule, *sparse, *own]
 
 
@@ -189,6 +192,7 @@ def _flat(line: Line) -> dict[str, Any]:
         elif name == "difference":
             mean, low, high = x.interval if x else ("", "", "")
             row |= {name: mean, f"{name}_low": low, f"{name}_high": high, "verdict": x.verdict if x else ""}
+            row["detectable"] = x.detectable if x else ""
         else:
             row[name] = x
     return {name: "" if isinstance(x, float | np.ndarray) and not np.isfinite(x) else x for name, x in row.items()}

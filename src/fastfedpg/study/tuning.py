@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from fastfedpg import runtime
-from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.errors import InputError
 from fastfedpg.runtime import Diverged, Schedule
 from fastfedpg.study.files import write_text
@@ -73,8 +72,7 @@ def tune(
 
 def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: Report) -> list[Trial]:
     """All step sizes side by side in one program; one that diverges has no J, and the others go on."""
-    config, factory = planned.config, ALGORITHMS[name]
-    settings = config.taken_by(factory)
+    config = planned.config
     start = np.atleast_2d(planned.problem.theta0)
     schedule = Schedule(
         config.rounds,
@@ -89,7 +87,7 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: Re
     with jax.enable_x64(True):
         running = runtime.simulate_records(
             planned.problem,
-            lambda eta: factory(**{**settings, "eta": eta}),
+            planned.with_eta,
             schedule,
             lambda done, _: report(done),
             sweep=list(etas),

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastfedpg import problems
 from fastfedpg.errors import InputError
-from fastfedpg.problems import KnownProblem, LQRProblem
+from fastfedpg.problems import KnownProblem, LQRProblem, makers
 from fastfedpg.verification import bias, floors, lemmas, rates, stationary, structure
 from fastfedpg.verification.floors import Effort
 from fastfedpg.verification.recording import estimates, gradients_at
@@ -70,7 +70,10 @@ class Part(NamedTuple):
 def parts(settings: Settings, known: KnownProblem | None = None) -> list[Part]:
     """All of it, on a problem that is given or named, or on the usual ones."""
     if known is None and settings.problem is not None:
-        known = problems.make(settings.problem, settings.problem_args, settings.agents, settings.reward_range)
+        made = problems.make(settings.problem, settings.problem_args, settings.agents, settings.reward_range)
+        if isinstance(made, problems.Environments):
+            raise InputError(f"problem '{made.name}' can only be played; the theory is checked where J is known")
+        known = made
     return list(_usual(settings) if known is None else _given(settings, known))
 
 
@@ -114,7 +117,7 @@ def _usual(settings: Settings) -> Iterator[Part]:
     yield from _sweeps(entropy, effects)
     yield from _bias(apart, effects)
     yield from _stationary(kernels, effects)
-    yield from _regulator(_subject(settings, problems.make("lqr"), "lqr", 0.0), effects)
+    yield from _regulator(_subject(settings, makers.lqr(), "lqr", 0.0), effects)
 
 
 def _regulator(subject: Subject, effects: Effects) -> Iterator[Part]:

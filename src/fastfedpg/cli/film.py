@@ -1,0 +1,42 @@
+"""`fastfedpg film`: what a learned policy does, as a moving picture."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from fastfedpg.errors import InputError
+
+
+@dataclass(frozen=True)
+class Film:
+    """Draw what a learned policy does, as a moving picture."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder of a run in environments."""
+    agent: int = 0
+    """In whose environment."""
+    seed: int = 0
+    """Which of the run's seeds, counted from its first; it is the episode's seed too."""
+    steps: int | None = None
+    """At most so many steps; those of an episode unless given."""
+    every: int = 1
+    """One picture for so many steps."""
+    out: Path | None = None
+    """The GIF; agent-I.gif in the run's folder unless given."""
+
+
+def film(arguments: list[str], console: Console, errors: Console) -> int:
+    """Draw what a learned policy does, as a moving picture."""
+    asked = tyro.cli(Film, prog="fastfedpg film", args=arguments, console_outputs=True)
+    from fastfedpg.study import films
+
+    for name in ("steps", "every"):
+        if (value := getattr(asked, name)) is not None and value < 1:
+            raise InputError(f"{name} = {value}; it must be at least 1")
+    out = asked.out or asked.run / f"agent-{asked.agent}.gif"
+    number = films.film(asked.run, out, asked.agent, asked.seed, asked.steps, asked.every)
+    console.print(f"{number} pictures: {out}", soft_wrap=True, highlight=False, markup=False)
+    return 0

@@ -1,0 +1,122 @@
+"""The oracle with a critic: less noise, some bias, and a value network that never leaves its agent."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from fastfedpg.core import Oracle, Own, RngKey, Theta
+from fastfedpg.envs.episodes import Episodes
+from fastfedpg.errors import missing_extra
+from fastfedpg.oracles.played import Game, Weighed, checked, observe, steps, weighted_scores
+
+HIDDEN = (64, 64)
+
+
+class Critic(NamedTuple):
+    """What an agent keeps: the network, its optimiser's state, and the units of the first costs-to-go that differed."""
+
+    network: Any
+    optimiser: Any
+    centre: Float[Array, ""]
+    scale: Float[Array, ""]
+    used: Bool[Array, ""]
+
+
+def actor_critic(game: Game, B: int, lam: float = 0.95, critic_eta: float = 3e-3, critic_steps: int = 8) -> Oracle:
+    """sum_k gamma^k A_k grad log pi(a_k|o_k), with the generalised advantage A_k = sum_l (gamma lam)^l delta_{k+l}.
+
+        delta_k = c_k + gamma V(o_{k+1}) - V(o_k),   V = 0 after an episode that terminated
+
+    An episode that was cut, by K or by its environment's time limit, goes on in V. The advantages are those of the
+    critic before it sees the batch, so that with lam = 1 and episodes that all terminate within K steps the mean is
+    that of Eq. (5). Otherwise it is another one, by the critic's error and by what V adds behind a cut, and outside the
+    theorems. Then the critic takes `critic_steps` steps
+    of Adam towards A_k + V(o_k). After Schulman et al. (2016), but with gamma^k kept.
+    """
+    try:
+        import optax
+    except ImportError:
+        raise missing_extra("oracle 'actor_critic'", "optax", "neural") from None
+    adam = optax.adam(critic_eta)
+
+    def init(key: RngKey) -> Critic:
+        network = _network(key, game.policy.width)
+        zero = jnp.zeros((), jnp.result_type(float))
+        return Critic(network, adam.init(network), zero, zero + 1, jnp.bool_(False))
+
+    def sample(theta: Theta, critic: Own, key: RngKey, size: int | None) -> tuple[Weighed, Own]:
+        episodes = game.play(theta, key, checked(B if size is None else size, False))
+        value = lambda network, seen: _forward(network, lambda M: game.policy.enter(theta, seen, M))
+        V = critic.centre + critic.scale * value(critic.network, episodes.observations)
+        A = advantages(game.costs(theta, episodes), V.astype(theta.dtype), episodes, game.gamma, lam)
+        value_here = lambda network: value(network, episodes.observations[:, :-1])
+        return Weighed(episodes, game.discount(A)), fitted(critic, value_here, A + V[:, :-1], episodes.alive)
+
+    def fitted(critic: Critic, value: Callable[[Any], Any], target: Any, alive: Any) -> Critic:
+        n = jnp.maximum(alive.sum(), 1)
+        centre = jnp.sum(jnp.where(alive, target, 0)) / n
+        scale = jnp.sqrt(jnp.sum(jnp.where(alive, (target - centre) ** 2, 0)) / n)
+        differ = scale > 1e-6 * jnp.maximum(1, jnp.abs(centre))  # where all are equal, they say nothing of the units
+        now = differ & ~critic.used
+        critic = critic._replace(
+            centre=jnp.where(now, centre, critic.centre).astype(critic.centre.dtype),
+            scale=jnp.where(now, scale, critic.scale).astype(critic.scale.dtype),
+            used=critic.used | differ,
+        )
+        goal = (target - critic.centre) / critic.scale
+
+        def error(network: Any) -> Any:
+            return jnp.sum(jnp.where(alive, (value(network) - goal) ** 2, 0)) / n
+
+        def improve(carry: Any, _: None) -> tuple[Any, None]:
+            network, state = carry
+            change, state = adam.update(jax.grad(error)(network), state, network)
+            return (jax.tree.map(lambda x, d: x + d, network, change), state), None
+
+        (network, state), _ = lax.scan(improve, (critic.network, critic.optimiser), None, length=critic_steps)
+        return critic._replace(network=network, optimiser=state)
+
+    gradient = lambda theta, own, batch: weighted_scores(game, theta, batch)
+    return Oracle(init, sample, gradient, steps, observe(game, B))
+
+
+def advantages(
+    c: Float[Array, "B K"], V: Float[Array, "B K+1"], episodes: Episodes, gamma: float, lam: float
+) -> Float[Array, "B K"]:
+    """A_k = delta_k + gamma lam A_{k+1}; 0 after the end of an episode."""
+    alive = episodes.alive
+    last = alive & ~jnp.concatenate([alive[:, 1:], jnp.zeros_like(alive[:, :1])], axis=1)
+    goes_on = ~(last & episodes.terminated[:, None])
+    delta = c + gamma * jnp.where(goes_on, V[:, 1:], 0) - V[:, :-1]
+
+    def back(A: Any, given: Any) -> tuple[Any, Any]:
+        delta, alive = given
+        A = jnp.where(alive, delta + gamma * lam * A, 0)
+        return A, A
+
+    _, A = lax.scan(back, jnp.zeros_like(c[:, 0]), (delta.T, alive.T), reverse=True)
+    return A.T
+
+
+def _network(key: RngKey, width: int) -> list[tuple[Any, Any]]:
+    """Weights for tanh layers of HIDDEN units, and a last layer that says 0."""
+    sizes = (width, *HIDDEN, 1)
+    dtype = jnp.result_type(float)
+    layers = []
+    for k, (m, n) in enumerate(pairwise(sizes)):
+        W = jax.random.normal(jax.random.fold_in(key, k), (m, n), dtype) / m**0.5
+        layers.append((W if n > 1 else 0 * W, jnp.zeros(n, dtype)))
+    return layers
+
+
+def _forward(network: list[tuple[Any, Any]], enter: Callable[[Any], Any]) -> Float[Array, "*n"]:
+    (first, bias), *hidden, (W, b) = network
+    x = jnp.tanh(enter(first) + bias)
+    for w, c in hidden:
+        x = jnp.tanh(x @ w + c)
+    return (x @ W + b)[..., 0]

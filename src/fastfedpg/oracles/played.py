@@ -1,0 +1,117 @@
+"""Oracles for policies of any kind in environments that are played: Eq. (5), its causal form, and with a critic.
+
+All are sums of weighted scores, sum_{b,k} w_{b,k} grad log pi(a_k|o_k), and differ in the weights alone.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from fastfedpg.core import Oracle, Own, RngKey, Scalar, Sums, Theta, count_dtype
+from fastfedpg.envs.episodes import Episodes
+from fastfedpg.errors import InputError
+from fastfedpg.oracles.sampled import Weights, leave_one_out, to_go, whole
+from fastfedpg.policies import Policy
+
+Costs = Float[Array, "B K"]
+
+
+class Game(NamedTuple):
+    """One agent's environment as its oracle sees it: `play(theta, key, B)`, and how rewards become costs."""
+
+    policy: Policy
+    play: Callable[[Theta, RngKey, int], Episodes]
+    gamma: float
+    reward_scale: float = 1.0
+    reward_offset: float = 0.0
+    reward_range: tuple[float, float] | None = None
+    tau: float = 0.0
+
+    def costs(self, theta: Theta, episodes: Episodes) -> Costs:
+        """c_k = scale (offset - r_k) + tau log pi(a_k|o_k), a plain number; 0 after the end, NaN where r_k can't be."""
+        r = episodes.rewards
+        if self.reward_range is not None:
+            low, high = self.reward_range
+            r = jnp.where((r < low) | (r > high), jnp.nan, r)
+        c = self.reward_scale * (self.reward_offset - r)
+        if self.tau:
+            c = c + self.tau * self.log_prob(theta, episodes)
+        return lax.stop_gradient(jnp.where(episodes.alive, c, 0))
+
+    def log_prob(self, theta: Theta, episodes: Episodes) -> Costs:
+        """log pi(a_k|o_k)."""
+        return self.policy.log_prob(theta, episodes.observations[:, :-1], episodes.choices)
+
+    def discount(self, c: Costs) -> Costs:
+        """gamma^k c_k."""
+        return c * jnp.asarray(self.gamma, c.dtype) ** jnp.arange(c.shape[1])
+
+
+class Weighed(NamedTuple):
+    """Episodes and the weight of each step's score."""
+
+    episodes: Episodes
+    weights: Float[Array, "B K"]
+
+
+def weighted_scores(game: Game, theta: Theta, batch: Weighed) -> Theta:
+    """(1/B) sum_{b,k} w_{b,k} grad log pi(a_k|o_k), over the steps that were taken."""
+    w = jnp.where(batch.episodes.alive, batch.weights, 0) / len(batch.weights)
+
+    def total(theta: Theta) -> Float[Array, ""]:
+        # Where an episode has ended nothing was drawn, and a log-probability there may be anything.
+        return jnp.sum(w * jnp.where(batch.episodes.alive, game.log_prob(theta, batch.episodes), 0))
+
+    return jax.grad(total)(jnp.asarray(theta))
+
+
+def steps(batch: Weighed) -> Any:
+    """The environment steps that were taken."""
+    return batch.episodes.alive.sum(dtype=count_dtype())
+
+
+def observe(game: Game, B: int) -> Callable[[Own, RngKey, int], tuple[Sums, Scalar]]:
+    """Sums of what B episodes at theta = 0 show: one observation for every step that was taken."""
+
+    def sums(own: Own, key: RngKey, o: int) -> tuple[Sums, Scalar]:
+        theta = jnp.zeros(game.policy.size, jnp.result_type(float))
+        episodes = game.play(theta, key, B)
+        seen = jnp.where(episodes.alive[..., None], episodes.observations[:, :-1], 0)
+        n = episodes.alive.sum()
+        add = lambda x: x.sum(axis=(0, 1))
+        return Sums(n.astype(theta.dtype), add(seen), add(seen**2)), n.astype(count_dtype())
+
+    return sums
+
+
+def _monte_carlo(game: Game, B: int, weights: Weights) -> Oracle:
+    def sample(theta: Theta, own: Own, key: RngKey, size: int | None) -> tuple[Weighed, Own]:
+        n = checked(B if size is None else size, weights is leave_one_out)
+        episodes = game.play(theta, key, n)
+        return Weighed(episodes, weights(game.discount(game.costs(theta, episodes)))), own
+
+    gradient = lambda theta, own, batch: weighted_scores(game, theta, batch)
+    return Oracle(lambda key: (), sample, gradient, steps, observe(game, B))
+
+
+def checked(n: int, others: bool) -> int:
+    """The number of episodes, if an estimate can be made from so many."""
+    if n < 1:
+        raise InputError(f"{n} trajectories were asked for; an estimate needs at least 1")
+    if n < 2 and others:
+        raise InputError("the leave-one-out baseline needs at least 2 trajectories; B (or B0) = 1 has no others")
+    return n
+
+
+def reinforce(game: Game, B: int) -> Oracle:
+    """Eq. (5) to the letter, averaged over B episodes."""
+    return _monte_carlo(game, B, whole)
+
+
+def gpomdp(game: Game, B: int, baseline: Literal["none", "leave-one-out"] = "none") -> Oracle:
+    """The causal form, with the mean of Eq. (5); see `oracles.sampled.gpomdp`."""
+    return _monte_carlo(game, B, to_go if baseline == "none" else leave_one_out)

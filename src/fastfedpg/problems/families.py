@@ -1,0 +1,140 @@
+"""Environments by name: of this library, of Gymnasium and gymnax, or of a user's own function."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fastfedpg.core import Problem
+from fastfedpg.envs.family import Environments
+from fastfedpg.envs.finite import finite
+from fastfedpg.envs.pure import play
+from fastfedpg.errors import InputError
+from fastfedpg.problems import own
+from fastfedpg.problems.known import AnyProblem, KnownProblem
+from fastfedpg.problems.parameters import as_kind
+from fastfedpg.problems.tabular import TabularProblem
+
+LEFT = 1e-3
+"""A finite MDP is played until no more than this share of its discounted weight is left."""
+
+SETTINGS = {"gamma": float, "horizon": int, "reward_scale": float, "patience": float, "workers": int}
+"""Arguments of an adapter; all others are the foreign environment's own."""
+
+
+def foreign(
+    problem: str, arguments: Mapping[str, Any], agents: int | None, reward_range: tuple[float, float] | None
+) -> AnyProblem:
+    """What gym:ID, gymnax:ID or a module:function names."""
+    if own.is_own(problem):
+        return _own(problem, arguments, agents, reward_range)
+    suite, _, name = problem.partition(":")
+    if suite == "gymnax":
+        from fastfedpg.envs.gymnax import gymnax_environments
+
+        given, rest = _split(problem, arguments)
+        wrong = [*rest, *(k for k in given if k != "gamma")]
+        if wrong:
+            raise InputError(f"problem '{problem}' has no argument {wrong[0]}; it takes gamma")
+        made_of = gymnax_environments(name, agents=agents or 1, **given)
+        return replace(made_of, reward_range=reward_range, name=problem)
+    from fastfedpg.envs.gymnasium import environments, made
+
+    given, rest = _split(problem, arguments)
+    return environments(made(name, rest), agents=agents or 1, reward_range=reward_range, name=problem, **given)
+
+
+def own_environments(
+    problem: str,
+    arguments: Mapping[str, Any],
+    reward_range: tuple[float, float] | None,
+    number: int,
+    made: Any,
+) -> AnyProblem:
+    """One agent's environments at its own site, from what the site's function has returned."""
+    from fastfedpg.envs.gymnasium import environments, is_environment
+
+    given, rest = _split(problem, arguments)
+    if rest:
+        raise InputError(f"problem '{problem}' has no argument {next(iter(rest))}; it takes {', '.join(SETTINGS)}")
+    if is_environment(made):
+        made.close()
+        own.stays()
+        make = own.function(problem)
+        factory = partial(make, number) if own.takes_number(make) else make
+        return environments([factory], reward_range=reward_range, name=problem, first=number, **given)
+    if isinstance(made, KnownProblem | Environments) and made.N == 1:
+        return made
+    what = type(made).__name__ + (f" of {made.N} agents" if isinstance(made, KnownProblem | Environments) else "")
+    raise InputError(f"problem '{problem}' returns a {what}; it must return {own.RETURNS} of one agent")
+
+
+def _own(
+    problem: str, arguments: Mapping[str, Any], agents: int | None, reward_range: tuple[float, float] | None
+) -> AnyProblem:
+    """Those of all agents: from a function of the agent's number, or from one that makes all at once."""
+    from fastfedpg.envs.gymnasium import environments, is_environment
+
+    given, rest = _split(problem, arguments)
+    if rest:
+        raise InputError(f"problem '{problem}' has no argument {next(iter(rest))}; it takes {', '.join(SETTINGS)}")
+    make = own.function(problem)
+    if own.takes_number(make) and agents is None:
+        raise InputError(f"problem '{problem}' is made for one agent at a time: give --agents, how many there are")
+    made = own.called(problem, 0)
+    if is_environment(made):
+        made.close()
+        own.stays()
+        factories = [partial(make, i) for i in range(agents or 1)] if own.takes_number(make) else [make] * (agents or 1)
+        return environments(factories, reward_range=reward_range, name=problem, **given)
+    if isinstance(made, list | tuple):
+        own.stays()
+        return environments(made, reward_range=reward_range, name=problem, **given)
+    if isinstance(made, KnownProblem | Environments):
+        if agents is not None and agents != made.N:
+            raise InputError(f"agents = {agents}; problem '{problem}' has {made.N}")
+        return made
+    if isinstance(made, Problem):
+        raise InputError(
+            f"problem '{problem}' is one agent's own at its site, a Problem; fastfedpg server and agent run it there"
+        )
+    raise InputError(f"problem '{problem}' returns a {type(made).__name__}; it must return {own.RETURNS}")
+
+
+def _split(problem: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An adapter's own arguments, as what they must be, and the others."""
+    words = "argument {} of problem '" + problem + "'"
+    given = {k: as_kind(words.format(k), SETTINGS[k], v) for k, v in arguments.items() if k in SETTINGS}
+    return given, {k: v for k, v in arguments.items() if k not in SETTINGS}
+
+
+def as_environments(problem: TabularProblem) -> Environments:
+    """A finite MDP that is played: for policies that are no table, and for the critic."""
+    if not problem.shared:
+        raise InputError(
+            f"problem '{problem.name}' gives its agents dynamics of their own; as environments they must share them"
+        )
+    env = finite(problem.P, problem.rho)
+
+    def playing(policy: Any, task: Any, theta: Any, key: Any, B: int, K: int) -> Any:
+        return play(env, policy, jnp.asarray(task), theta, key, B, K)
+
+    return Environments(
+        problem.name,
+        env.observations,
+        env.actions,
+        np.asarray(problem.reward),
+        playing,
+        horizon=math.ceil(math.log(LEFT) / math.log(problem.gamma)) if problem.gamma > LEFT else 1,
+        gamma=problem.gamma,
+        reward_range=problem.reward_range,
+        reward_scale=1 / problem.scale,
+        reward_offset=problem.reward_range[1],
+        agents=problem.agents,
+        source=problem.name,
+        made_of=problem,
+    )
