@@ -6,6 +6,7 @@ python docs/outputs.py [PAGE …] from the repository's folder; all pages unless
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
+STUDIES = ("point-mass", "cart-pole", "thermostats", "half-cheetah-vel")
 PICTURES = {
     "main/curves.png": "compare-curves.png",
     "main/policies.png": "compare-policies.png",
@@ -23,6 +25,9 @@ PICTURES = {
     "claims/bias.png": "theory-bias.png",
     "claims/stationary.png": "theory-stationary.png",
     "claims/tightness.png": "theory-tightness.png",
+    "thermostats.png": "thermostats.png",
+    **{f"studies/{name}/curves.png": f"study-{name}.png" for name in STUDIES},
+    "studies/point-mass/agents.png": "study-point-mass-agents.png",
 }
 
 
@@ -31,6 +36,8 @@ def printed(command: str, folder: Path) -> str:
     words = shlex.split(command)
     if words[0] == "fastfedpg":
         words[0] = str(Path(sys.executable).with_name("fastfedpg"))
+    elif words[0] == "python":
+        words = [sys.executable, str(ROOT / words[1]), *words[2:]]
     elif words[0] == "make":
         words += ["-s", "-C", str(ROOT), f"ARGS=--out {folder / 'main'}"]
     print(command, flush=True)
@@ -46,6 +53,7 @@ def main(pages: list[Path]) -> None:
     known: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
+        shutil.copytree(ROOT / "docs" / "studies", folder / "studies")  # which took too long to be run again
 
         def fill(found: re.Match[str]) -> str:
             command = found["command"]
