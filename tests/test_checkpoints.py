@@ -35,7 +35,7 @@ from fastfedpg.problems import PROBLEMS
 from fastfedpg.runtime import Diverged, Schedule, collect, loop_records, message_sizes, shapes, simulate_records
 from fastfedpg.study import Interrupted, checkpoints, files, output, plan, runs
 from fastfedpg.study.checkpoints import FORMAT, Keeper
-from fastfedpg.study.plans import algorithm_of
+from fastfedpg.study.methods import algorithm_of
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 FILES = {"config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"}

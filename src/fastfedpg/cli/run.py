@@ -28,7 +28,7 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     parsed = settings_for(Run, "fastfedpg run", arguments)
     from fastfedpg.cli.ending import carry_out  # with JAX, which --help can do without
     from fastfedpg.study import begin, execute
-    from fastfedpg.study.plans import PRIVATE
+    from fastfedpg.study.building import PRIVATE
 
     config = parsed.settings
     if config.problem == PRIVATE or config.parameters is not None:

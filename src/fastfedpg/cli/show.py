@@ -16,7 +16,7 @@ from fastfedpg.problems import PROBLEMS, Environments, KnownProblem, LQRProblem,
 from fastfedpg.problems.lqr import radius
 from fastfedpg.spaces import said
 from fastfedpg.study import canvas
-from fastfedpg.study.plans import is_file
+from fastfedpg.study.building import is_file
 from fastfedpg.study.portraits import portrait
 
 FEW = 8

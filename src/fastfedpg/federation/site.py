@@ -16,7 +16,8 @@ from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
 from fastfedpg.federation.settings import Keys
 from fastfedpg.problems import AnyProblem, LQRProblem, own
-from fastfedpg.study.plans import Built, algorithm_of, build_known, is_file, is_private, opened
+from fastfedpg.study.building import Built, build_known, is_file, is_private
+from fastfedpg.study.methods import algorithm_of, opened
 
 OWN = (
     "problem",

@@ -12,8 +12,8 @@ from fastfedpg.config import from_toml
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError, missing_extra
 from fastfedpg.problems.tabular import read_npz
+from fastfedpg.study.building import build_known
 from fastfedpg.study.files import whole
-from fastfedpg.study.plans import build_known
 
 MILLISECONDS = 33
 """Between two pictures."""

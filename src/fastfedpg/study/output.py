@@ -20,8 +20,8 @@ from fastfedpg.errors import InputError
 from fastfedpg.problems import AnyProblem, Environments
 from fastfedpg.runtime import Result
 from fastfedpg.study import checkpoints
+from fastfedpg.study.building import is_file
 from fastfedpg.study.files import clear_parts, held, is_held, whole, write_text
-from fastfedpg.study.plans import is_file
 
 FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
 
