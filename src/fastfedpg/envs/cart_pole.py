@@ -1,17 +1,17 @@
 """A pole on a cart, to be kept upright at a place of each agent's liking."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import drawing, pure
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.family import Environments
 from fastfedpg.envs.pure import Env, Step
 from fastfedpg.errors import InputError
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import Box, Discrete
 
 GRAVITY, CART, POLE, HALF, FORCE, DT = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
@@ -63,9 +63,7 @@ def cart_pole(
         )
     env = environment(alive, width)
     tasks = spread * (2 * np.arange(agents) - agents + 1) / max(agents - 1, 1)
-
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-        return pure.play(env, policy, task, theta, key, B, K)
+    play = partial(pure.play, env)
 
     return Environments(
         name="cart-pole",

@@ -1,6 +1,7 @@
 """gymnax's environments, with rewards of one's own for every agent."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -10,14 +11,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import pure
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.family import Environments
 from fastfedpg.envs.pure import Env, Step
 from fastfedpg.envs.source import told
 from fastfedpg.errors import InputError, missing_extra, unknown
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import Box, Discrete, Space
 
 Reward = Callable[[Array, Array, Array, Array, Array], Any]
@@ -56,9 +55,7 @@ def gymnax_environments(
     if rewards is not None and not own:
         raise InputError(f"{name}: rewards is empty; give one function for each agent, or none at all")
     env = environment(made, params, own, name)
-
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-        return pure.play(env, policy, task, theta, key, B, K)
+    play = partial(pure.play, env)
 
     return Environments(
         name=name,

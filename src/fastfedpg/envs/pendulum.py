@@ -1,17 +1,17 @@
 """A pendulum with a weak motor, to be swung up to an angle of each agent's liking."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import drawing, pure
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.family import Environments
 from fastfedpg.envs.pure import Env, Step
 from fastfedpg.errors import InputError
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import Box, box
 
 GRAVITY, MASS, LENGTH, DT, TORQUE, SPEED = 10.0, 1.0, 1.0, 0.05, 2.0, 8.0
@@ -62,9 +62,7 @@ def pendulum(agents: int = 8, gamma: float = 0.98, spread: float = 0.4) -> Envir
         raise InputError(f"pendulum: spread = {spread:g}; it must lie in [0, pi]")
     env = environment()
     tasks = spread * (2 * np.arange(agents) - agents + 1) / max(agents - 1, 1)
-
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-        return pure.play(env, policy, task, theta, key, B, K)
+    play = partial(pure.play, env)
 
     return Environments(
         name="pendulum",

@@ -1,17 +1,17 @@
 """A mass on the plane: everybody has a favourite place, and one shelter is good enough for all."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import drawing, pure
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.family import Environments
 from fastfedpg.envs.pure import Env, Step
 from fastfedpg.errors import InputError
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import box
 
 DT, PUSH, FRICTION = 0.1, 4.0, 2.0
@@ -73,9 +73,7 @@ def point_mass(
             raise InputError(f"point_mass: {what} = {value:g}; mid lies in [0, 1], width > 0 and effort >= 0")
     env = environment(mid, width, effort)
     tasks = goals(agents)
-
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-        return pure.play(env, policy, task, theta, key, B, K)
+    play = partial(pure.play, env)
 
     return Environments(
         name="point-mass",

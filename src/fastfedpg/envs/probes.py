@@ -7,6 +7,7 @@ can be differentiated.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,12 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import pure
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.family import Environments
 from fastfedpg.envs.pure import Env, Step
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import Discrete, Space, box
 
 
@@ -67,9 +66,7 @@ def _probe(
         return Step(new, observe(new), gained, (new.k >= steps) & ends)
 
     env = Env(reset, step, box(1), actions)
-
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-        return pure.play(env, policy, task, theta, key, B, K)
+    play = partial(pure.play, env)
 
     tasks = np.array([1.0, 0.5])
     source = f"probes.{name}(gamma={gamma})"

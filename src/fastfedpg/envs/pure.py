@@ -42,7 +42,7 @@ class Env(NamedTuple):
 
 def play(env: Env, policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
     """B episodes of at most K steps, each with random numbers of its own number."""
-    theta = jnp.asarray(theta)
+    theta, task = jnp.asarray(theta), jax.tree.map(jnp.asarray, task)
 
     def one(key: RngKey) -> Episodes:
         start, acting, moving = jax.random.split(key, 3)

@@ -1,6 +1,7 @@
 """Thermostats of N equal small offices whose people weigh comfort against the electricity bill differently."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,7 +12,6 @@ from jaxtyping import Array, Float, Int
 
 from fastfedpg.core import RngKey, Task, Theta
 from fastfedpg.envs import pure
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.family import Environments
 from fastfedpg.envs.office import BAND, PUMP, SEEN, YEAR, Hour, State, action, advance, observe, start
 from fastfedpg.envs.pure import Env, Step
@@ -75,9 +75,7 @@ def thermostats(agents: int = 32, gamma: float = 0.97, least: float = 0.02, most
         raise InputError(f"thermostats: least = {least:g}, most = {most:g}; it must be 0 < least <= most")
     env = environment()
     tasks = buildings(agents, least, most)
-
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-        return pure.play(env, policy, task, theta, key, B, K)
+    play = partial(pure.play, env)
 
     return Environments(
         name="thermostats",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Problem
@@ -119,9 +118,7 @@ def as_environments(problem: TabularProblem) -> Environments:
             f"problem '{problem.name}' gives its agents dynamics of their own; as environments they must share them"
         )
     env = finite(problem.P, problem.rho)
-
-    def playing(policy: Any, task: Any, theta: Any, key: Any, B: int, K: int) -> Any:
-        return play(env, policy, jnp.asarray(task), theta, key, B, K)
+    playing = partial(play, env)
 
     return Environments(
         problem.name,
