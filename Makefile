@@ -34,7 +34,7 @@ unit: $(STAMP)
 
 # Real processes that are killed, cut off and kept waiting: about an hour. Network namespaces need root.
 test-federation: $(STAMP)
-	$(BIN)/python -m pytest -m federation -p no:xdist -v tests/test_federate.py
+	$(BIN)/python -m pytest -m federation -p no:xdist -v tests/federation/test_federate.py
 
 # Environment steps per second beside NumPy and C, on an otherwise idle machine.
 bench: $(STAMP)

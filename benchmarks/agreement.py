@@ -12,7 +12,7 @@ from rollouts import Rollouts
 from scipy.stats import norm, ttest_ind
 from work import Library, Timed, Work
 
-from fastfedpg.problems import TabularProblem, exact, with_oracle
+from fastfedpg.problems import TabularProblem, tabular_exact, with_oracle
 
 LEVEL = 0.001
 """A check that holds fails this often."""
@@ -65,11 +65,14 @@ def check_tables(work: Work, folder: Path) -> dict:
 
 def check_J(ways: dict[str, Callable[..., Timed]], runs: dict[str, int], problem: TabularProblem, rounds: int) -> dict:
     """J after so many rounds, from several seeds of each way; Welch's test for each pair, Bonferroni over them."""
-    J = {name: [exact.J(problem, way(rounds, seed).theta) for seed in range(runs[name])] for name, way in ways.items()}
+    J = {
+        name: [tabular_exact.J(problem, way(rounds, seed).theta) for seed in range(runs[name])]
+        for name, way in ways.items()
+    }
     pairs = list(combinations(J, 2))
     p = {f"{a}, {b}": float(ttest_ind(J[a], J[b], equal_var=False).pvalue) for a, b in pairs}
     return {
-        "J_start": exact.J(problem, np.zeros(problem.S * problem.A)),
+        "J_start": tabular_exact.J(problem, np.zeros(problem.S * problem.A)),
         "J": {name: float(np.mean(x)) for name, x in J.items()},
         "standard_error": {name: float(np.std(x, ddof=1) / np.sqrt(len(x))) for name, x in J.items()},
         "p": p,

@@ -24,10 +24,12 @@ import quadratic
 import relay
 from measuring import ratio
 
-from fastfedpg.config import Config
-from fastfedpg.federation import commands, deployment, machine, protocol, wire
-from fastfedpg.federation.settings import Address, Deployment, Terms
-from fastfedpg.study import plan
+from fastfedpg.experiment import plan
+from fastfedpg.experiment.config import Config
+from fastfedpg.federation import deployment, protocol, wire
+from fastfedpg.federation.localhost import localhost
+from fastfedpg.federation.terms import Address, Deployment, Terms
+from fastfedpg.federation.transport import flower_commands
 
 SMALLEST = Path(__file__).parent / "smallest"
 
@@ -40,7 +42,7 @@ def smallest(home: Path, size: int) -> Iterator:
         listener.bind(str(path))
         listener.listen()
         listener.settimeout(120)
-        commands.flwr(home, "run", str(SMALLEST), commands.LINK, "-c", f'socket="{path}" bytes={size}')
+        flower_commands.flwr(home, "run", str(SMALLEST), flower_commands.LINK, "-c", f'socket="{path}" bytes={size}')
         called, _ = listener.accept()
         called.settimeout(600)
 
@@ -71,7 +73,7 @@ def measure(agents: int, rounds: int, size: str) -> dict:
         how = Deployment(Terms(evaluate="none"), Address(), local=True)
         with deployment.opened(config, out, False, how) as (planned, how):
             say = lambda words: print(f"  {words}", flush=True)
-            with machine.started(out, planned, how, say, node=through) as address:
+            with localhost.started(out, planned, how, say, node=through) as address:
                 home = out / "federation" / "flower"
                 with smallest(home, len(question)) as phase:
                     began, seen, passed = 0.0, 0, 0.0

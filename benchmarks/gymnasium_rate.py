@@ -1,4 +1,4 @@
-"""Steps per second of `fastfedpg.envs.gymnasium` against Gymnasium's own asynchronous vector environment.
+"""Steps per second of `fastfedpg.gym_workers.adapter` against Gymnasium's own asynchronous vector environment.
 
 Both play the same policy, by its NumPy half, in the same environment. The rival is a plain loop: choose, step, and
 keep what was seen; its episodes begin anew by themselves, and those steps count. Ours counts the steps of episodes
@@ -21,7 +21,7 @@ import numpy as np
 from measuring import ratio
 
 from fastfedpg import policies
-from fastfedpg.envs.gymnasium import environments
+from fastfedpg.gym_workers.adapter import environments
 from fastfedpg.spaces import Discrete, box
 
 CHEETAH = policies.mlp(box(17), box(6, -1, 1))

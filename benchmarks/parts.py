@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from work import Work
 
-from fastfedpg import kernels, mdp
+from fastfedpg import kernels
+from fastfedpg.mdp import finite
 from fastfedpg.oracles import sampled
 from fastfedpg.oracles.alias import thresholds
 from fastfedpg.problems import with_oracle
@@ -52,12 +53,12 @@ def main() -> int:
         return result
 
     g = part("seeding the generators", lambda key: sampled.generators(key, B), keys)
-    below = part("policy and thresholds", lambda theta: thresholds(mdp.softmax_policy(theta, S, A)), theta)
+    below = part("policy and thresholds", lambda theta: thresholds(finite.softmax_policy(theta, S, A)), theta)
     play = lambda below, g: kernels.play(model.next.bins, model.first.bins, below, g, K)
     visited = part("playing, compiled", play, below, g)
     weigh = lambda visited, cost: kernels.weigh(0, visited, cost.reshape(-1), discount)
     total = part("weighing, compiled", weigh, visited, cost)
-    part("centring", lambda theta, w: w - mdp.softmax_policy(theta, S, A).reshape(-1) * w.mean(), theta, total)
+    part("centring", lambda theta, w: w - finite.softmax_policy(theta, S, A).reshape(-1) * w.mean(), theta, total)
     part("playing, JAX", lambda below, g: jax.vmap(lambda g: sampled.play(model, below, g, K))(g), below, g)
     part("weighing, JAX", lambda v, cost: sampled.weigh(sampled.whole, v, cost.reshape(-1), discount), visited, cost)
     oracle = with_oracle(problem, "reinforce", B=B, K=K).oracle

@@ -6,8 +6,8 @@ import numpy as np
 from rich.console import Console
 
 from fastfedpg import Comparison, Settings, TabularProblem, compare
-from fastfedpg.study import table
-from fastfedpg.study.progress import progress
+from fastfedpg.comparison import table
+from fastfedpg.experiment.progress import progress
 
 S, left, stay, right = 7, 0, 1, 2  # a road of 7 places; the agents' warehouses are at its ends
 

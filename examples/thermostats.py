@@ -13,8 +13,8 @@ import numpy as np
 from drawing.week_and_year import picture
 
 import fastfedpg as ff
-from fastfedpg.envs.office import Hour
-from fastfedpg.envs.thermostats import Control, fixed, played, reward, setback, thermostats, trace
+from fastfedpg.envs.catalogue.office import Hour
+from fastfedpg.envs.catalogue.thermostats import Control, fixed, played, reward, setback, thermostats, trace
 
 jax.config.update("jax_enable_x64", True)
 

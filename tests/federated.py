@@ -11,7 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from fastfedpg.federation import commands, machine, wire
+from fastfedpg.federation import wire
+from fastfedpg.federation.localhost import localhost
+from fastfedpg.federation.transport import flower_commands
 
 
 def serve_badly(arguments: list[str], fault: dict) -> int:
@@ -55,15 +57,15 @@ def serve_badly(arguments: list[str], fault: dict) -> int:
 def call_server(out: Path, asked: dict) -> int:
     """`fastfedpg server`, which knows nothing of the problem, for agents that have their own environments."""
     from fastfedpg import cli
-    from fastfedpg.config import from_mapping
+    from fastfedpg.experiment.config import from_mapping
     from fastfedpg.federation import deployment
-    from fastfedpg.federation.settings import Address, Deployment, Terms
+    from fastfedpg.federation.terms import Address, Deployment, Terms
 
     config = from_mapping(asked["config"])
     how = Deployment(Terms(), Address(), local=True)
     with (
         deployment.opened(config, out, False, how) as (planned, how),
-        machine.started(out, planned, how, print) as address,
+        localhost.started(out, planned, how, print) as address,
     ):
         shared = {"problem": "private"} | {k: v for k, v in asked["config"].items() if k != "problem"}
         flags = [word for name, value in shared.items() for word in (f"--{name}", str(value))]
@@ -75,10 +77,10 @@ def main() -> int:
     if sys.argv[1] == "agent":
         return serve_badly(sys.argv[3:], json.loads(sys.argv[2]))
     from fastfedpg import cli
-    from fastfedpg.config import from_mapping
+    from fastfedpg.experiment.config import from_mapping
 
     out, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
-    good, started = machine.agent_words, machine.started
+    good, started = localhost.agent_words, localhost.started
 
     def agent_words(config, agent, *arguments):
         words = [*good(config, agent, *arguments), *(["--tell"] if asked.get("server") else [])]
@@ -87,11 +89,11 @@ def main() -> int:
 
     def node(agent, words):
         space = asked.get("netns", {}).get(str(agent))
-        return words if space is None else [commands.program("ip"), "netns", "exec", space, *words]
+        return words if space is None else [flower_commands.program("ip"), "netns", "exec", space, *words]
 
-    machine.agent_words = agent_words
-    host = asked.get("host", machine.LOOPBACK)
-    machine.started = lambda out, planned, how, say: started(out, planned, how, say, host, node)
+    localhost.agent_words = agent_words
+    host = asked.get("host", localhost.LOOPBACK)
+    localhost.started = lambda out, planned, how, say: started(out, planned, how, say, host, node)
     if sys.argv[3:] == ["resume"]:
         return cli.main(["resume", str(out)])
     if asked.get("server"):

@@ -22,14 +22,15 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fastfedpg import with_oracle
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.federation import local, roster, serving
+from fastfedpg.federation import roster
 from fastfedpg.federation.agent import Agent, Site
-from fastfedpg.federation.flower import FlowerEngine, client_app
 from fastfedpg.federation.roster import Roster, node_name
 from fastfedpg.federation.rounds import Rounds
-from fastfedpg.federation.settings import Terms
 from fastfedpg.federation.site import only
-from fastfedpg.runtime.standing import unheard
+from fastfedpg.federation.terms import Terms
+from fastfedpg.federation.transport import agent_socket, unix_socket
+from fastfedpg.federation.transport.flower import FlowerEngine, client_app
+from fastfedpg.runtime.run_state import unheard
 
 RUN = "5" * 32
 RAISED = 2  # Flower's code for a ClientApp that raised
@@ -109,9 +110,9 @@ def short_folder():
 @contextmanager
 def served(agent, path: Path):
     """An agent behind its socket, on a thread of its own."""
-    stop, listener = threading.Event(), local.Listener(path)
-    with patch.object(serving, "PAUSE_SECONDS", 0.02):
-        thread = threading.Thread(target=serving.serve, args=(agent, listener, stop))
+    stop, listener = threading.Event(), unix_socket.Listener(path)
+    with patch.object(agent_socket, "PAUSE_SECONDS", 0.02):
+        thread = threading.Thread(target=agent_socket.serve, args=(agent, listener, stop))
         thread.start()
         try:
             yield

@@ -17,7 +17,7 @@ if __name__ == "__main__" and sys.argv[1] != "devices":  # before anything is co
 import reference as ref  # noqa: E402
 from fastfedpg import ALGORITHMS, simulate, with_oracle  # noqa: E402
 from fastfedpg.runtime import Schedule, collect, layout_of, message_sizes, program, simulate_records  # noqa: E402
-from fastfedpg.runtime.layout import TASKS  # noqa: E402
+from fastfedpg.runtime.placement import TASKS  # noqa: E402
 
 N = 16
 TABULAR = ref.small_problem(N=N, S=4, A=3, seed=3)

@@ -16,8 +16,9 @@ from fastfedpg.runtime.loop import answer, serve, stack
 from grid import RUN, site_of
 
 # isort: split
-from fastfedpg.federation import local, protocol, wire
+from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.agent import Agent
+from fastfedpg.federation.transport import unix_socket as local
 
 N, S, A, H = 3, 4, 3, 3
 d = S * A

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastfedpg
-from fastfedpg.study import bootstrap
+from fastfedpg.experiment import bootstrap
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,25 +62,25 @@ def test_paper_page_names_what_exists():
             assert name in sources, f"`{name}` is in none of {labels}"
             checked += 1
         for test in re.findall(r"\btest_\w+\.py", line):
-            assert (ROOT / "tests" / test).exists()
+            assert list((ROOT / "tests").rglob(test)), f"{test} is no test"
     assert checked > 150
 
 
 LAYERS = (
     "errors",
     "core kernels",
-    "spaces optimisers",
-    "transitions policies",
-    "playing",
+    "spaces optimisers mdp",
+    "policies",
     "envs",
-    "mdp regulator",
+    "gym_workers",
     "oracles",
     "problems",
     "algorithms theory",
     "runtime",
-    "config",
-    "study",
-    "verification",
+    "experiment",
+    "draw",
+    "comparison",
+    "verify",
     "federation",
     "cli",
     "entry",

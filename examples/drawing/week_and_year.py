@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from fastfedpg.envs.office import BAND, Hour
+from fastfedpg.envs.catalogue.office import BAND, Hour
 
 LOOKS = {"learned together": ("#0072B2", "o"), "each alone": ("#009E73", "s")}
 LOOKS |= {"night setback": ("#D55E00", "^"), "fixed setting": ("#CC79A7", "D")}

@@ -35,7 +35,7 @@ COMMANDS = {
         "Make keys, certificates and systemd units for a server and its sites, one folder for each machine.",
     ),
     "film": ("film.film", "Draw what a learned policy does, as a moving picture."),
-    "list": ("listing.list_everything", "Show the problems, algorithms, oracles and policies, a line each."),
+    "list": ("list.list_everything", "Show the problems, algorithms, oracles and policies, a line each."),
 }
 """Where each command is, and the first line of its docstring."""
 
@@ -51,7 +51,7 @@ def prepare(arguments: list[str]) -> None:
     """Import what a command needs before it is called; help needs nothing of the sort."""
     if arguments and arguments[0] in COMMANDS and not {"-h", "--help"} & {*arguments}:
         load(arguments[0])
-        import_module("fastfedpg.study")
+        import_module("fastfedpg.comparison.run_cells")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,9 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
             console.print(_help(), highlight=False, markup=False, soft_wrap=True)
             return 0 if arguments else 2
         if arguments[0] == "--version":
-            from fastfedpg.study import output
+            from fastfedpg.experiment import run_folder
 
-            console.print(output.versions(), highlight=False)
+            console.print(run_folder.versions(), highlight=False)
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.words import need_flower, settings_for
-from fastfedpg.config import Config
-from fastfedpg.federation.settings import Keys
+from fastfedpg.cli.flags import need_flower, settings_for
+from fastfedpg.experiment.config import Config
+from fastfedpg.federation.terms import Keys
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,14 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
     given = settings_for(Agent, "fastfedpg agent", arguments, Own)
     need_flower()
     # Imported here: whoever only simulates does not need Flower, nor wait for it.
-    from fastfedpg.federation import local, serving, site
+    from fastfedpg.experiment.files import clear_parts, held
+    from fastfedpg.federation import site
     from fastfedpg.federation.agent import Agent as Answering
-    from fastfedpg.study.files import clear_parts, held
+    from fastfedpg.federation.transport import agent_socket, unix_socket
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("fastfedpg").setLevel(logging.INFO)
-    local.check(given.socket, given.group)  # before anything that takes long
+    unix_socket.check(given.socket, given.group)  # before anything that takes long
     built = site.build(given.settings, given.agent, given.keys, given.tell)
     given.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with held(given.state):
@@ -67,8 +68,8 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
         answering.compile()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stop.set())
-        listener = local.Listener(given.socket, given.group)
+        listener = unix_socket.Listener(given.socket, given.group)
         log.info("agent %d is ready at %s", built.number, given.socket)
-        serving.serve(answering, listener, stop)
+        agent_socket.serve(answering, listener, stop)
         log.info("agent %d ends", built.number)
     return 0

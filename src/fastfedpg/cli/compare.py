@@ -9,12 +9,13 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, say
-from fastfedpg.cli.words import folder_name, new_name, value_of
+from fastfedpg.cli.flags import folder_name, new_name, value_of
+from fastfedpg.comparison import run_cells, table
+from fastfedpg.comparison.run_cells import Report
+from fastfedpg.comparison.spec import Comparison, from_file
 from fastfedpg.errors import EnvironmentFailed
-from fastfedpg.study import Interrupted, comparisons, table
-from fastfedpg.study.comparison import Comparison, from_file
-from fastfedpg.study.comparisons import Report
-from fastfedpg.study.progress import progress
+from fastfedpg.experiment import Interrupted
+from fastfedpg.experiment.progress import progress
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     out = parsed.out or new_name(Path("runs") / f"compare-{folder_name(comparison.settings.problem)}")
     if parsed.folders:
         out = parsed.out or new_name(Path("runs") / "compare-runs")
-        work = lambda: comparisons.compare_runs(parsed.folders, out, parsed.overwrite, note)
+        work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note)
     else:
-        work = lambda: comparisons.compare(comparison, out, parsed.overwrite, show, note)
+        work = lambda: run_cells.compare(comparison, out, parsed.overwrite, show, note)
     return carry_out(work, out, console, errors)
 
 
@@ -62,9 +63,9 @@ def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: C
     except Interrupted as error:
         return say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
     except KeyboardInterrupt:
-        return say(errors, f"interrupted; {comparisons.kept(out)}", 130)
+        return say(errors, f"interrupted; {run_cells.kept(out)}", 130)
     except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {error}; {comparisons.kept(out)}", 1)
+        return say(errors, f"failed: {error}; {run_cells.kept(out)}", 1)
     wide = max(console.width, 32 + 16 * len(report.lines))  # a narrow terminal wraps lines; numbers are never cut
     console.print(table.show(report.lines, report.title, report.shared), width=wide, crop=False)
     for words in table.footnotes(report.lines, report.shared):

@@ -31,7 +31,7 @@ class Film:
 def film(arguments: list[str], console: Console, errors: Console) -> int:
     """Draw what a learned policy does, as a moving picture."""
     asked = tyro.cli(Film, prog="fastfedpg film", args=arguments, console_outputs=True)
-    from fastfedpg.study import films
+    from fastfedpg.draw import film as films
 
     for name in ("steps", "every"):
         if (value := getattr(asked, name)) is not None and value < 1:

@@ -7,9 +7,9 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.words import need_flower
+from fastfedpg.cli.flags import need_flower
 from fastfedpg.errors import InputError
-from fastfedpg.federation.settings import Keys
+from fastfedpg.federation.terms import Keys
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
     """Make keys, certificates and systemd units for a server and its sites, one folder for each machine."""
     given = tyro.cli(Kit, prog="fastfedpg kit", args=arguments, console_outputs=True)
     need_flower()
-    from fastfedpg.federation import kit as making
-    from fastfedpg.federation.layout import AUTHORITY, KIT, SERVER, Plan
-    from fastfedpg.federation.scripts import INSTALL, REGISTER
+    from fastfedpg.federation.kit import folders as making
+    from fastfedpg.federation.kit.machines import AUTHORITY, KIT, SERVER, Plan
+    from fastfedpg.federation.kit.scripts import INSTALL, REGISTER
 
     say = lambda words: console.print(words, soft_wrap=True, highlight=False, markup=False)
     settings = {name: getattr(given, name) for name in OURS if getattr(given, name) is not None}

@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.words import need_flower
+from fastfedpg.cli.flags import need_flower
 from fastfedpg.errors import InputError
 
 
@@ -35,8 +35,8 @@ def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
     given = tyro.cli(Proxy, prog="fastfedpg proxy", args=arguments, console_outputs=True)
     need_flower()
-    from fastfedpg.federation.door import Door, serve
-    from fastfedpg.federation.keys import check_secret
+    from fastfedpg.federation.transport.door import Door, serve
+    from fastfedpg.federation.transport.keys import check_secret
 
     names = ("certificate", "key", "ca")
     missing = [name for name in names if getattr(given, name) is None]

@@ -6,11 +6,13 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli import compare, ending, server
+from fastfedpg.cli import compare, server
+from fastfedpg.cli import execute as ending
 from fastfedpg.cli.consoles import noting
+from fastfedpg.comparison import run_cells
 from fastfedpg.errors import InputError
-from fastfedpg.study import comparisons, execute, output, reopen
-from fastfedpg.study.progress import progress
+from fastfedpg.experiment import execute, reopen, run_folder
+from fastfedpg.experiment.progress import progress
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,11 @@ class Resume:
 def resume(arguments: list[str], console: Console, errors: Console) -> int:
     """Go on with a run or a comparison that was interrupted or killed."""
     folder = tyro.cli(Resume, prog="fastfedpg resume", args=arguments, console_outputs=True).folder
-    if (folder / comparisons.FILE).is_file():
+    if (folder / run_cells.FILE).is_file():
         show = lambda title, rounds: progress(errors, title, rounds)
-        again = lambda: comparisons.resume(folder, show, noting(errors))
+        again = lambda: run_cells.resume(folder, show, noting(errors))
         return compare.carry_out(again, folder, console, errors)
-    state = output.state(folder)
+    state = run_folder.state(folder)
     if state == "finished":
         console.print(
             f"{folder}: the run has finished; there is nothing to do", highlight=False, soft_wrap=True, markup=False
@@ -36,7 +38,7 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
         return 0
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")
-    if output.is_deployed(folder):
+    if run_folder.is_deployed(folder):
         return server.resume(folder, console, errors)
     note = noting(errors)
     with reopen(folder, note) as (planned, found):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.words import folder_name, new_name, settings_for
-from fastfedpg.config import Config
+from fastfedpg.cli.flags import folder_name, new_name, settings_for
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.config import Config
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Run:
 def run(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
     parsed = settings_for(Run, "fastfedpg run", arguments)
-    from fastfedpg.cli.ending import carry_out  # with JAX, which --help can do without
-    from fastfedpg.study import begin, execute
-    from fastfedpg.study.building import PRIVATE
+    from fastfedpg.cli.execute import carry_out  # with JAX, which --help can do without
+    from fastfedpg.experiment import begin, execute
+    from fastfedpg.experiment.problem import PRIVATE
 
     config = parsed.settings
     if config.problem == PRIVATE or config.parameters is not None:

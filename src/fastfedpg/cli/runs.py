@@ -9,8 +9,8 @@ from typing import Any, Literal
 import tyro
 from rich.console import Console
 
-from fastfedpg.study import folders
-from fastfedpg.study.folders import Entry
+from fastfedpg.experiment import run_index
+from fastfedpg.experiment.run_index import Entry
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ KEYS: dict[str, Any] = {
     "problem": lambda e: e.problem,
     "algorithm": lambda e: e.algorithm,
     "gap": lambda e: (e.gap is None, e.gap),
-    "state": lambda e: folders.STATES.index(e.state),
+    "state": lambda e: run_index.STATES.index(e.state),
     "time": lambda e: -e.when,
 }
 
@@ -44,7 +44,7 @@ KEYS: dict[str, Any] = {
 def runs(arguments: list[str], console: Console, errors: Console) -> int:
     """List the runs below a folder, with their problem, algorithm, gap and state."""
     asked = tyro.cli(Runs, prog="fastfedpg runs", args=arguments, console_outputs=True)
-    entries = list(folders.find(asked.folder))
+    entries = list(run_index.find(asked.folder))
     chosen = [
         e
         for e in entries

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli import ending
+from fastfedpg.cli import execute
 from fastfedpg.cli.consoles import noting
-from fastfedpg.cli.words import need_flower, new_name, settings_for
-from fastfedpg.config import Config
-from fastfedpg.federation.settings import Address, Deployment, Keys, Terms
+from fastfedpg.cli.flags import need_flower, new_name, settings_for
+from fastfedpg.experiment import Plan, plan, run_folder
+from fastfedpg.experiment.checkpoints import Checkpoint
+from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.journal import Note
+from fastfedpg.experiment.progress import Report
+from fastfedpg.federation.terms import Address, Deployment, Keys, Terms
 from fastfedpg.runtime import Result
-from fastfedpg.study import Plan, output, plan
-from fastfedpg.study.checkpoints import Checkpoint
-from fastfedpg.study.journal import Note
-from fastfedpg.study.progress import Report
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
     given = settings_for(Server, "fastfedpg server", arguments, Elsewhere)
     need_flower()
-    from fastfedpg.federation import link
+    from fastfedpg.federation.transport import superlink
 
     plan(given.settings)  # what can be wrong here is said before anybody is called
-    link.check(given.address)
+    superlink.check(given.address)
     out = given.out or new_name(Path("runs") / f"server-{given.settings.algorithm}")
     ca = None if given.address.ca is None else given.address.ca.absolute()  # resumed from another folder, too
     how = Deployment(given.terms, replace(given.address, ca=ca), given.keys)
@@ -98,13 +98,14 @@ def federate(arguments: list[str], console: Console, errors: Console) -> int:
 def resume(out: Path, console: Console, errors: Console) -> int:
     """Go on with a deployed run."""
     need_flower()
-    from fastfedpg.federation import deployment, link
+    from fastfedpg.federation import deployment
+    from fastfedpg.federation.transport import superlink
 
     note = noting(errors)
     with deployment.opened_again(out, note) as (planned, how, found):
         if not how.local:
-            link.check(how.address)
-        note(ending.where(planned, found))
+            superlink.check(how.address)
+        note(execute.where(planned, found))
         return _carry_out(planned, how, out, found, console, errors)
 
 
@@ -118,7 +119,8 @@ def _begin(config: Config, out: Path, overwrite: bool, how: Deployment, console:
 def _carry_out(
     planned: Plan, how: Deployment, out: Path, found: Checkpoint | None, console: Console, errors: Console
 ) -> int:
-    from fastfedpg.federation import deployment, machine
+    from fastfedpg.federation import deployment
+    from fastfedpg.federation.localhost import localhost
 
     def work(report: Report, note: Note) -> Result:
         stage = lambda words: report(stage=words)
@@ -130,12 +132,12 @@ def _carry_out(
         with ExitStack() as stack:
             here = how
             if how.local:
-                started = machine.started(out, planned, how, say)
+                started = localhost.started(out, planned, how, say)
                 here = replace(how, address=stack.enter_context(started))
             return deployment.carry_out(planned, here, out, report, found, say, stage=stage)
 
-    code = ending.carry_out(planned, out, work, console, errors)
+    code = execute.carry_out(planned, out, work, console, errors)
     console.print(
-        f"who took part: {out / output.FEDERATION / deployment.LOG}", soft_wrap=True, highlight=False, markup=False
+        f"who took part: {out / run_folder.FEDERATION / deployment.LOG}", soft_wrap=True, highlight=False, markup=False
     )
     return code

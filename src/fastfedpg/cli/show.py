@@ -10,14 +10,23 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from fastfedpg.config import Pairs
+from fastfedpg.draw import style
+from fastfedpg.draw.problem_picture import portrait
 from fastfedpg.errors import InputError
-from fastfedpg.problems import PROBLEMS, Environments, KnownProblem, LQRProblem, TabularProblem, exact, lqr_exact, make
+from fastfedpg.experiment.config import Pairs
+from fastfedpg.experiment.problem import is_file
+from fastfedpg.problems import (
+    PROBLEMS,
+    Environments,
+    KnownProblem,
+    LQRProblem,
+    TabularProblem,
+    lqr_exact,
+    make,
+    tabular_exact,
+)
 from fastfedpg.problems.lqr import radius
 from fastfedpg.spaces import said
-from fastfedpg.study import canvas
-from fastfedpg.study.building import is_file
-from fastfedpg.study.portraits import portrait
 
 FEW = 8
 """Each agent's own best return is printed for so many agents, else their range."""
@@ -77,7 +86,7 @@ def _stem(asked: Show) -> Path:
         raise InputError(f"{stem} is a folder; give the picture's name, as in --out {stem / 'picture'}")
     if stem.suffix in (".png", ".svg"):
         stem = stem.with_suffix("")
-    there = [str(file) for file in canvas.files(stem) if file.exists()]
+    there = [str(file) for file in style.files(stem) if file.exists()]
     if there and not asked.overwrite:
         raise InputError(f"{' and '.join(there)} already there; give --overwrite to replace, or another --out")
     return stem
@@ -105,11 +114,11 @@ def _of_table(problem: TabularProblem) -> dict[str, str]:
         f"reward range {problem.reward_range[0]:g} to {problem.reward_range[1]:g}",
         "kernels": "differ between agents" if problem.own_kernels else "shared by all agents",
         "starts": "differ between agents" if problem.own_starts else "shared by all agents",
-        "J, uniform policy": f"{problem.scale * exact.J(problem, np.zeros((problem.S, problem.A))):.6g}",
+        "J, uniform policy": f"{problem.scale * tabular_exact.J(problem, np.zeros((problem.S, problem.A))):.6g}",
     }
-    own = [problem.scale * best.J for best in exact.own_optima(problem)]
+    own = [problem.scale * best.J for best in tabular_exact.own_optima(problem)]
     if problem.shared:
-        rows["J*, best common policy"] = f"{problem.scale * exact.optimum(problem).J:.6g}"
+        rows["J*, best common policy"] = f"{problem.scale * tabular_exact.optimum(problem).J:.6g}"
     else:
         rows["J, lower bound"] = f"{np.mean(own):.6g} (no J*: kernels or starts differ; the mean of the own optima)"
     best = problem.reward_range[1] / (1 - problem.gamma) - np.array(own)

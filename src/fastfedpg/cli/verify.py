@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fastfedpg.cli.consoles import noting, say
-from fastfedpg.cli.words import new_name
+from fastfedpg.cli.flags import new_name
 from fastfedpg.errors import InputError
-from fastfedpg.verification.settings import Settings, Show
+from fastfedpg.verify.options import Settings, Show
 
 
 @dataclass(frozen=True)
@@ -48,31 +48,32 @@ def verify(arguments: list[str], console: Console, errors: Console) -> int:
 
 
 def _deployed(given: Verify, console: Console, errors: Console) -> int:
-    from fastfedpg.federation import verification
-    from fastfedpg.study.progress import progress
+    from fastfedpg.experiment.progress import progress
+    from fastfedpg.federation import equals_simulation
 
     assert given.folder is not None
     if given.settings != Settings() or given.out is not None or given.overwrite:
         raise InputError(f"{given.folder} is a deployed run, which says everything itself: leave the other flags out")
     show = lambda title, rounds: progress(errors, title, rounds)
-    found = verification.verify(given.folder, given.seeds, show, noting(errors))
+    found = equals_simulation.verify(given.folder, given.seeds, show, noting(errors))
     console.print(found.words, soft_wrap=True, highlight=False, markup=False)
     return 0 if found.good else 1
 
 
 def _claims(given: Verify, console: Console, errors: Console) -> int:
-    from fastfedpg.study import output
-    from fastfedpg.study.files import clear_parts
-    from fastfedpg.verification import parts, report
+    from fastfedpg.experiment import run_folder
+    from fastfedpg.experiment.files import clear_parts
+    from fastfedpg.verify import agenda as parts
+    from fastfedpg.verify import report
 
     out = given.out or new_name(Path("runs") / "verify")
-    output.check_folder(out, given.overwrite)
+    run_folder.check_folder(out, given.overwrite)
     for file in report.names(out):
         if file.is_dir():
             raise InputError(f"{file}: a folder where a file of the report belongs")
     work = parts.parts(given.settings)
     try:
-        with output.opened(out, lambda: clear_parts(out), lambda: None), _stages(errors, len(work)) as show:
+        with run_folder.opened(out, lambda: clear_parts(out), lambda: None), _stages(errors, len(work)) as show:
             found = report.verify(given.settings, out, work=work, show=show, note=noting(errors))
     except KeyboardInterrupt:
         with suppress(OSError):

@@ -12,10 +12,10 @@ from jax import lax
 from jaxtyping import Array
 
 from fastfedpg.core import RngKey, Task
-from fastfedpg.envs import pure
-from fastfedpg.envs.family import Environments
-from fastfedpg.envs.pure import Env, Step
-from fastfedpg.envs.source import told
+from fastfedpg.envs import jax_env
+from fastfedpg.envs.environments import Environments
+from fastfedpg.envs.fingerprint import told
+from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.errors import InputError, missing_extra, unknown
 from fastfedpg.spaces import Box, Discrete, Space
 
@@ -55,7 +55,7 @@ def gymnax_environments(
     if rewards is not None and not own:
         raise InputError(f"{name}: rewards is empty; give one function for each agent, or none at all")
     env = environment(made, params, own, name)
-    play = partial(pure.play, env)
+    play = partial(jax_env.play, env)
 
     return Environments(
         name=name,

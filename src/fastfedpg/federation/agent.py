@@ -16,12 +16,12 @@ import numpy as np
 from fastfedpg.core import Algorithm, Problem, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.keys import check_secret, write_secret
-from fastfedpg.federation.memory import Done, Kept, Notebook, Page
+from fastfedpg.federation.agent_store import Done, Kept, Notebook, Page
+from fastfedpg.federation.transport.keys import check_secret, write_secret
 from fastfedpg.federation.wire import Malformed, Message
-from fastfedpg.runtime.explain import in_own_words
+from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange
-from fastfedpg.runtime.trees import arrays_of, restored
+from fastfedpg.runtime.pytrees import arrays_of, restored
 
 LOG = logging.getLogger("fastfedpg.agent")
 SECRET_BYTES = 64

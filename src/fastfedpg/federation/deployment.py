@@ -12,20 +12,20 @@ from typing import Any, get_type_hints
 
 import jax
 
-from fastfedpg.config import Config, fit, read_toml
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
+from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
+from fastfedpg.experiment.checkpoints import Checkpoint
+from fastfedpg.experiment.config import Config, fit, read_toml
+from fastfedpg.experiment.files import write_text
+from fastfedpg.experiment.journal import Note, unsaid
+from fastfedpg.experiment.progress import Report
 from fastfedpg.federation import protocol
-from fastfedpg.federation.link import Link
 from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds, form
-from fastfedpg.federation.settings import Address, Deployment, Terms
+from fastfedpg.federation.terms import Address, Deployment, Terms
+from fastfedpg.federation.transport.superlink import Link
 from fastfedpg.runtime import Result
-from fastfedpg.study import Plan, begin, budgets, execute, output, plan, reopen
-from fastfedpg.study.checkpoints import Checkpoint
-from fastfedpg.study.files import write_text
-from fastfedpg.study.journal import Note, unsaid
-from fastfedpg.study.progress import Report
 
 ROUTINE = "took part"
 """What the log says of every round; a person watches the progress instead."""
@@ -35,7 +35,7 @@ ABOUT, LOG = "federation.toml", "log.txt"
 
 def read(out: Path) -> Deployment:
     """What a deployed run's folder says."""
-    path = out / output.FEDERATION / ABOUT
+    path = out / run_folder.FEDERATION / ABOUT
     table = read_toml(path)
     try:
         address = dict(table["address"])
@@ -65,12 +65,12 @@ def opened(config: Config, out: Path, overwrite: bool, how: Deployment) -> Itera
     how = replace(how, run=secrets.token_hex(16))
 
     def also() -> None:
-        (out / output.FEDERATION).mkdir(mode=0o700)
-        write_text(out / output.FEDERATION / ABOUT, how.to_toml())
+        (out / run_folder.FEDERATION).mkdir(mode=0o700)
+        write_text(out / run_folder.FEDERATION / ABOUT, how.to_toml())
 
     if config.seeds != 1:
         raise InputError(f"seeds = {config.seeds}; a deployed run has one (--first-seed says which)")
-    output.check_folder(out, overwrite)
+    run_folder.check_folder(out, overwrite)
     planned = plan(replace(config, checkpoint_rounds=1))
     _check(planned, how)  # before anything that was there is removed
     with begin(planned.config, out, overwrite, planned, also):
@@ -112,7 +112,7 @@ def carry_out(
     stage: Note = unsaid,
 ) -> Result:
     """Run the rounds over the engine, into a folder that is open already; `stage` hears how far a round has come."""
-    config, problem, folder = planned.config, planned.problem, out / output.FEDERATION
+    config, problem, folder = planned.config, planned.problem, out / run_folder.FEDERATION
     terms = how.terms
     if terms.evaluate is None:
         terms = replace(terms, evaluate="agents" if planned.known is None else "server")

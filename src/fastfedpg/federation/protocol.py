@@ -17,14 +17,14 @@ import jax
 import numpy as np
 
 from fastfedpg.algorithms import ALGORITHMS
-from fastfedpg.config import Config
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.config import Config
 from fastfedpg.federation import wire
-from fastfedpg.federation.settings import Keys
+from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.wire import Form
-from fastfedpg.runtime.record import counting_oracle, walk
-from fastfedpg.runtime.trees import named
+from fastfedpg.runtime.pytrees import named
+from fastfedpg.runtime.result import counting_oracle, walk
 
 FORMAT = 1
 EVALUATION: Form = {"J": ((), "float64"), "return": ((), "float64")}

@@ -8,8 +8,8 @@ import numpy as np
 
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.bridge import Engine, Failure
-from fastfedpg.federation.steady import Count, Steady, uncounted
+from fastfedpg.federation.transport.engine import Engine, Failure
+from fastfedpg.federation.transport.reconnecting import Count, Steady, uncounted
 from fastfedpg.federation.wire import Malformed, Message
 
 PAUSE_SECONDS = 1.0

@@ -15,12 +15,12 @@ from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.roster import Check, Lack, Roster, names
-from fastfedpg.federation.settings import Terms
+from fastfedpg.federation.terms import Terms
 from fastfedpg.runtime import Record, Schedule, Standing, shapes
 from fastfedpg.runtime.loop import finite, serve, stack
-from fastfedpg.runtime.record import Diverged, participants_of
-from fastfedpg.runtime.standing import Tick, unheard
-from fastfedpg.runtime.trees import arrays_of, restored
+from fastfedpg.runtime.pytrees import arrays_of, restored
+from fastfedpg.runtime.result import Diverged, participants_of
+from fastfedpg.runtime.run_state import Tick, unheard
 
 LINK_BYTES = 32
 

@@ -8,16 +8,16 @@ import jax
 import numpy as np
 
 from fastfedpg import problems
-from fastfedpg.config import Config
 from fastfedpg.core import Problem
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.algorithm import algorithm_of, opened
+from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.problem import Built, build_known, is_file, is_private
 from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
-from fastfedpg.federation.settings import Keys
-from fastfedpg.problems import AnyProblem, LQRProblem, own
-from fastfedpg.study.building import Built, build_known, is_file, is_private
-from fastfedpg.study.methods import algorithm_of, opened
+from fastfedpg.federation.terms import Keys
+from fastfedpg.problems import AnyProblem, LQRProblem, user_function
 
 OWN = (
     "problem",
@@ -77,14 +77,14 @@ def _library(config: Config, number: int) -> tuple[Built, int]:
 
 def _own(config: Config, number: int) -> tuple[Built, int]:
     """What a site's own function returns, for example `hospital:make`; one with a parameter is given the number."""
-    own.parts(config.problem)
+    user_function.parts(config.problem)
     if config.agents is None:
         raise InputError(
             f"problem '{config.problem}' is a function of this site: give --agents, the number of all agents"
         )
     if not 0 <= number < config.agents:
         raise InputError(f"agent = {number}; with --agents {config.agents} they are numbered 0 to {config.agents - 1}")
-    made = own.called(config.problem, number)
+    made = user_function.called(config.problem, number)
     if isinstance(made, Problem):
         return Built(None, _checked(config, made)), config.agents
     here = problems.own_environments(config.problem, config.problem_args, config.reward_range, number, made)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fastfedpg import mdp
 from fastfedpg.core import Batch, Oracle, Own, RngKey, Theta
-from fastfedpg.transitions import Kernel, Sparse, as_kernel
+from fastfedpg.mdp import finite
+from fastfedpg.mdp.transitions import Kernel, Sparse, as_kernel
 
 
 class Model(NamedTuple):
@@ -29,9 +29,9 @@ def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.
     """The exact policy gradient: Eq. (4), computed as Eq. (9). It costs no environment steps."""
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
-        log_pi = mdp.log_softmax_policy(theta, *cost.shape)
+        log_pi = finite.log_softmax_policy(theta, *cost.shape)
         P, c, rho = _as(theta, model, cost)
-        return mdp.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
+        return finite.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
 
     return knowing(gradient)
 
@@ -43,7 +43,7 @@ def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau
         P, c, rho = _as(theta, model, cost)
 
         def J_K(theta: Theta) -> Float[Array, ""]:
-            return mdp.truncated_objective(P, c, rho, gamma, K, mdp.log_softmax_policy(theta, *cost.shape), tau)
+            return finite.truncated_objective(P, c, rho, gamma, K, finite.log_softmax_policy(theta, *cost.shape), tau)
 
         return jax.grad(J_K)(theta)
 

@@ -14,11 +14,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
 
-from fastfedpg import kernels, mdp
+from fastfedpg import kernels
 from fastfedpg.core import Oracle, Own, RngKey, Theta
 from fastfedpg.errors import InputError
+from fastfedpg.mdp import finite
+from fastfedpg.mdp.transitions import Sparse
 from fastfedpg.oracles.alias import Draw, tabulate, thresholds
-from fastfedpg.transitions import Sparse
 
 Weights = Callable[[Float[Array, "B K"]], Float[Array, "B K"]]
 """From discounted costs gamma^t r_t to the weight of each step's score."""
@@ -147,13 +148,13 @@ def _oracle(
             raise InputError("the leave-one-out baseline needs at least 2 trajectories; B (or B0) = 1 has no others")
         plain = lambda model, below, g: jax.vmap(lambda g: play(model, below, g, K))(g)
         compiled = lambda model, below, g: kernels.play(model.next.bins, model.first.bins, below, g, K)
-        given = model, thresholds(mdp.softmax_policy(theta, S, A)), generators(key, n)
+        given = model, thresholds(finite.softmax_policy(theta, S, A)), generators(key, n)
         return Trajectories(_on_cpu(fast, compiled, plain, *given), A), own
 
     def gradient(theta: Theta, own: Own, batch: Trajectories) -> Theta:
-        visited, pi, r = batch.visited, mdp.softmax_policy(theta, S, A), cost.astype(theta.dtype)
+        visited, pi, r = batch.visited, finite.softmax_policy(theta, S, A), cost.astype(theta.dtype)
         if tau:
-            r = r + tau * mdp.log_softmax_policy(theta, S, A)
+            r = r + tau * finite.log_softmax_policy(theta, S, A)
         plain = partial(weigh, weights)
         compiled = lambda *given: kernels.weigh(COMPILED.index(weights), *given)
         discount = jnp.asarray(gamma, theta.dtype) ** jnp.arange(K)

@@ -5,28 +5,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from fastfedpg.envs.cart_pole import cart_pole
-from fastfedpg.envs.family import Environments
-from fastfedpg.envs.mujoco import ant_dir, half_cheetah_vel
-from fastfedpg.envs.pendulum import pendulum
-from fastfedpg.envs.point_mass import point_mass
-from fastfedpg.envs.thermostats import thermostats
+from fastfedpg.envs.catalogue.cart_pole import cart_pole
+from fastfedpg.envs.catalogue.pendulum import pendulum
+from fastfedpg.envs.catalogue.point_mass import point_mass
+from fastfedpg.envs.catalogue.thermostats import thermostats
+from fastfedpg.envs.environments import Environments
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.problems import exact, lqr_exact
-from fastfedpg.problems.families import as_environments, foreign, own_environments
-from fastfedpg.problems.federated import with_oracle
-from fastfedpg.problems.grids import compromise_grid, mazes, windy_cliff
-from fastfedpg.problems.known import AnyProblem, KnownProblem, load
-from fastfedpg.problems.lines import opposed_line, river_swim
+from fastfedpg.gym_workers.mujoco import ant_dir, half_cheetah_vel
+from fastfedpg.mdp.transitions import Sparse
+from fastfedpg.problems import lqr_exact
+from fastfedpg.problems import tabular_exact as exact
+from fastfedpg.problems.arguments import as_kind
+from fastfedpg.problems.base import AnyProblem, KnownProblem, load
+from fastfedpg.problems.by_name import as_environments, foreign, own_environments
+from fastfedpg.problems.catalogue.basics import compromise, garnet, random
+from fastfedpg.problems.catalogue.basics import lqr as _lqr
+from fastfedpg.problems.catalogue.grids import compromise_grid, mazes, windy_cliff
+from fastfedpg.problems.catalogue.lines import opposed_line, river_swim
+from fastfedpg.problems.catalogue.toy_text import cliff_walking, frozen_lake, taxi
 from fastfedpg.problems.lqr import LQRProblem
-from fastfedpg.problems.makers import compromise, garnet, random
-from fastfedpg.problems.makers import lqr as _lqr
-from fastfedpg.problems.own import SUITES, is_own
-from fastfedpg.problems.parameters import as_kind
-from fastfedpg.problems.played import PLAYED, settings_of, with_policy
 from fastfedpg.problems.tabular import Grid, TabularProblem
-from fastfedpg.problems.toy_text import cliff_walking, frozen_lake, taxi
-from fastfedpg.transitions import Sparse
+from fastfedpg.problems.user_function import SUITES, is_own
+from fastfedpg.problems.with_oracle import with_oracle
+from fastfedpg.problems.with_policy import PLAYED, settings_of, with_policy
 
 ENVIRONMENTS: dict[str, Callable[..., Environments]] = {
     "point-mass": point_mass,

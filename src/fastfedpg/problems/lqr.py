@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fastfedpg import regulator
 from fastfedpg.errors import InputError
-from fastfedpg.problems import checks, lqr_checks
+from fastfedpg.mdp import regulator
+from fastfedpg.problems import lqr_checks, tabular_checks
 
 NAMES = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]")
 """The arrays of a file; those in brackets may be missing."""
@@ -55,8 +55,8 @@ class LQRProblem:
         """Convert to float64 and check everything that can be wrong."""
         put = lambda name, value: object.__setattr__(self, name, value)
         for name in ("A", "B", "Q", "R", "Sigma0"):
-            put(name, checks.array(name, getattr(self, name)))
-        put("gamma", checks.gamma(self.gamma))
+            put(name, tabular_checks.array(name, getattr(self, name)))
+        put("gamma", tabular_checks.gamma(self.gamma))
         put("noise", lqr_checks.noise(self.noise))
         lqr_checks.shapes(self.A, self.B, self.Q, self.R, self.Sigma0)
         for name in ("Q", "R"):
@@ -67,7 +67,7 @@ class LQRProblem:
         lqr_checks.positive("Sigma0", self.Sigma0, definite=True)
         lqr_checks.stabilisable(self.A, self.B, self.gamma)
         put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
-        put("F0", _default(self) if self.F0 is None else checks.array("F0", self.F0))
+        put("F0", _default(self) if self.F0 is None else tabular_checks.array("F0", self.F0))
         if self.F0.shape != self.theta_shape:
             raise InputError(f"F0 has shape {self.F0.shape}; it must be {self.theta_shape}: inputs, states")
         if said := outside(self, self.F0):

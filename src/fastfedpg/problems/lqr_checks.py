@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.problems import checks
+from fastfedpg.problems import tabular_checks
 
 SYMMETRIC = 1e-9
 """A matrix is symmetric if it is, to this part of its largest entry; what is left is averaged away."""
@@ -51,7 +51,7 @@ def positive(name: str, x: np.ndarray, definite: bool) -> None:
 
 def noise(value: Any) -> float:
     """The standard deviation of the policy."""
-    result = checks.array("noise", value)
+    result = tabular_checks.array("noise", value)
     if result.size != 1 or not 0 <= result.item() <= 1e100:
         raise InputError(f"noise is {result.tolist()}; it must be one number in [0, 1e100]: a standard deviation")
     return float(result.item())

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from fastfedpg import regulator
 from fastfedpg.core import Evaluation
 from fastfedpg.errors import InputError
-from fastfedpg.problems.exact import Best
+from fastfedpg.mdp import regulator
 from fastfedpg.problems.lqr import LQRProblem, riccati
+from fastfedpg.problems.tabular_exact import Best
 
 
 def J_i(problem: LQRProblem, F: Any) -> np.ndarray:

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.problems import checks
-from fastfedpg.transitions import Sparse
+from fastfedpg.mdp.transitions import Sparse
+from fastfedpg.problems import tabular_checks
 
 NAMES = ("P", "reward", "rho", "gamma")
 SPARSE_NAMES = ("next", "p", "reward", "rho", "gamma")
@@ -64,18 +64,21 @@ class TabularProblem:
         """Convert to float64 and check everything that can be wrong."""
         put = lambda name, value: object.__setattr__(self, name, value)
         for name in ("reward", "rho"):
-            put(name, checks.array(name, getattr(self, name)))
+            put(name, tabular_checks.array(name, getattr(self, name)))
         sparse = isinstance(self.P, Sparse)
-        put("P", Sparse(*map(checks.array, Sparse._fields, self.P)) if sparse else checks.array("P", self.P))
-        put("gamma", checks.gamma(self.gamma))
-        put("reward_range", checks.reward_range(self.reward_range))
-        checks.shapes(self.P, self.reward, self.rho)
+        put(
+            "P",
+            Sparse(*map(tabular_checks.array, Sparse._fields, self.P)) if sparse else tabular_checks.array("P", self.P),
+        )
+        put("gamma", tabular_checks.gamma(self.gamma))
+        put("reward_range", tabular_checks.reward_range(self.reward_range))
+        tabular_checks.shapes(self.P, self.reward, self.rho)
         if sparse:
-            put("P", Sparse(checks.successors(self.P.next, self.S), self.P.p))
+            put("P", Sparse(tabular_checks.successors(self.P.next, self.S), self.P.p))
         name, p = list(self.kernel_arrays().items())[-1]
-        checks.distributions(name, p, ("agent", "state", "action") if self.own_kernels else ("state", "action"))
-        checks.distributions("rho", self.rho, ("agent",) if self.own_starts else ())
-        checks.rewards(self.reward, self.reward_range)
+        tabular_checks.distributions(name, p, ("agent", "state", "action") if self.own_kernels else ("state", "action"))
+        tabular_checks.distributions("rho", self.rho, ("agent",) if self.own_starts else ())
+        tabular_checks.rewards(self.reward, self.reward_range)
         put("states", tuple(self.states) or tuple(f"s{s}" for s in range(self.S)))
         put("actions", tuple(self.actions) or tuple(f"a{a}" for a in range(self.A)))
         put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))

@@ -1,9 +1,9 @@
 """Ways to run an algorithm, all with the same numbers."""
 
-from fastfedpg.runtime.layout import layout_of
+from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import loop, loop_records
-from fastfedpg.runtime.memory import check_memory
-from fastfedpg.runtime.record import (
+from fastfedpg.runtime.placement import layout_of
+from fastfedpg.runtime.result import (
     Diverged,
     MessageSizes,
     Record,
@@ -13,8 +13,8 @@ from fastfedpg.runtime.record import (
     message_sizes,
     samples_in_a_round,
 )
+from fastfedpg.runtime.run_state import Standing, shapes
 from fastfedpg.runtime.simulate import simulate, simulate_records
-from fastfedpg.runtime.standing import Standing, shapes
 
 __all__ = [
     "Diverged",

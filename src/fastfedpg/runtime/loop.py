@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
-from fastfedpg.runtime.explain import explain, in_own_words
-from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
-from fastfedpg.runtime.standing import Standing, Tick, unheard
+from fastfedpg.runtime.diagnosis import explain, in_own_words
+from fastfedpg.runtime.result import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
+from fastfedpg.runtime.run_state import Standing, Tick, unheard
 
 
 def loop(

@@ -26,8 +26,8 @@ from fastfedpg.core import (
     count_dtype,
     key_for,
 )
-from fastfedpg.runtime.layout import AGENTS, AXIS, EVERYWHERE, TASKS, Layout
-from fastfedpg.runtime.record import participants_of
+from fastfedpg.runtime.placement import AGENTS, AXIS, EVERYWHERE, TASKS, Layout
+from fastfedpg.runtime.result import participants_of
 
 Maker: TypeAlias = Algorithm | Callable[[Any], Algorithm]
 """An algorithm, or for a sweep a function from one setting to an algorithm."""

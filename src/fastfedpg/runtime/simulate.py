@@ -12,13 +12,13 @@ import numpy as np
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.runtime import program
-from fastfedpg.runtime.explain import in_own_words
-from fastfedpg.runtime.layout import TASKS, Layout, layout_of
+from fastfedpg.runtime.diagnosis import in_own_words
+from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import continued, one_round, tasks_of
-from fastfedpg.runtime.memory import check_memory
+from fastfedpg.runtime.placement import TASKS, Layout, layout_of
 from fastfedpg.runtime.program import Counts, Maker, Parts, algorithm_of
-from fastfedpg.runtime.record import Diverged, Record, Result, Schedule, checked, gather, message_sizes
-from fastfedpg.runtime.standing import Standing, Tick, unheard
+from fastfedpg.runtime.result import Diverged, Record, Result, Schedule, checked, gather, message_sizes
+from fastfedpg.runtime.run_state import Standing, Tick, unheard
 
 RESPONSE_SECONDS = 0.5
 """The compiled program comes up for air about this often, for progress and Ctrl-C."""

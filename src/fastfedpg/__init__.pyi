@@ -1,0 +1,33 @@
+from . import core as core
+from . import envs as envs
+from . import policies as policies
+from . import problems as problems
+from .algorithms import ALGORITHMS as ALGORITHMS
+from .algorithms import centralised_pg as centralised_pg
+from .algorithms import fast_fedpg as fast_fedpg
+from .algorithms import fedavg_pg as fedavg_pg
+from .algorithms import independent_pg as independent_pg
+from .algorithms import scaffold_pg as scaffold_pg
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
+from .core import Algorithm as Algorithm
+from .core import Exchange as Exchange
+from .core import Oracle as Oracle
+from .core import Problem as Problem
+from .envs import Environments as Environments
+from .errors import EnvironmentFailed as EnvironmentFailed
+from .errors import InputError as InputError
+from .experiment import Config as Config
+from .experiment import Interrupted as Interrupted
+from .experiment import Settings as Settings
+from .experiment import resume as resume
+from .experiment import run as run
+from .problems import TabularProblem as TabularProblem
+from .problems import with_oracle as with_oracle
+from .problems import with_policy as with_policy
+from .runtime import Diverged as Diverged
+from .runtime import Result as Result
+from .runtime import loop as loop
+from .runtime import simulate as simulate
+
+__version__: str

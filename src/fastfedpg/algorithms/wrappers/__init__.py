@@ -1,0 +1,1 @@
+"""Algorithms made of algorithms."""

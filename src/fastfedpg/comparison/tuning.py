@@ -1,0 +1,127 @@
+"""Step sizes, chosen fairly: the same candidates for every method, on seeds that are not reported."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from fastfedpg import runtime
+from fastfedpg.errors import InputError
+from fastfedpg.experiment.files import write_text
+from fastfedpg.experiment.journal import Note
+from fastfedpg.experiment.plan import Plan
+from fastfedpg.experiment.progress import Report, Show
+from fastfedpg.runtime import Diverged, Schedule
+
+FACTOR = 2.0
+FEWEST, MOST = 6, 100
+WIDENINGS = 8
+COLUMNS = ("algorithm", "eta", "J", "seeds", "state")
+
+
+class Trial(NamedTuple):
+    """A method at one step size: its mean final J over the tuning seeds, NaN where it diverged."""
+
+    algorithm: str
+    eta: float
+    J: float
+
+
+def tune(
+    plans: Mapping[str, Plan],
+    eta: float,
+    candidates: int,
+    seeds: int,
+    file: Path,
+    show: Show,
+    note: Note,
+) -> dict[str, float]:
+    """The step size with the least mean J for every method, from a grid around eta that is the same for all.
+
+    While some method is best at an end of the grid, the grid is widened there, for all. Trials are kept in `file`, and
+    those that are there already are not repeated.
+    """
+    trials = _read(file)
+    grid = [eta * FACTOR ** (k - candidates // 2) for k in range(candidates)]
+    for widened in range(WIDENINGS + 1):
+        for name, planned in plans.items():
+            new = [e for e in grid if not any(t.algorithm == name and t.eta == e for t in trials)]
+            if new:
+                with show(f"tuning {name} ({new[0]:g} … {new[-1]:g})", planned.config.rounds) as report:
+                    trials += _try(name, planned, new, seeds, report)
+                _write(file, trials, seeds)
+        best = {name: _best(name, grid, trials) for name in plans}
+        ends = {b for b in best.values() if b in (grid[0], grid[-1])}
+        if not ends or widened == WIDENINGS:
+            break
+        step = max(1, candidates // 2)
+        if grid[0] in ends:
+            grid = [grid[0] * FACTOR**-k for k in range(step, 0, -1)] + grid
+        if grid[-1] in ends:
+            grid = grid + [grid[-1] * FACTOR**k for k in range(1, step + 1)]
+    for name, b in best.items():
+        if b in ends:
+            note(f"{name}: eta = {b:g} is still best at the end of a grid that was widened {WIDENINGS} times")
+    return best
+
+
+def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: Report) -> list[Trial]:
+    """All step sizes side by side in one program; one that diverges has no J, and the others go on."""
+    config = planned.config
+    start = np.atleast_2d(planned.problem.theta0)
+    schedule = Schedule(
+        config.rounds,
+        seeds,
+        config.rounds,
+        config.participants,
+        theta0=start[np.arange(seeds) % len(start)],
+        first_seed=config.first_seed + config.seeds,
+        agent_batch=config.agent_batch,
+        shards=config.shards,
+    )
+    with jax.enable_x64(True):
+        running = runtime.simulate_records(
+            planned.problem,
+            planned.with_eta,
+            schedule,
+            lambda done, _: report(done),
+            sweep=list(etas),
+        )
+        try:
+            *_, last = running
+        except Diverged:
+            return [Trial(name, e, math.nan) for e in etas]
+    means = last.evaluation.J.reshape(len(etas), seeds).mean(axis=1)
+    return [Trial(name, e, float(J)) for e, J in zip(etas, means, strict=True)]
+
+
+def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> float:
+    """The least J; of equals the smallest step, and where all diverged the smallest of all."""
+    mine = {t.eta: t.J for t in trials if t.algorithm == name}
+    return min(grid, key=lambda e: (math.inf if math.isnan(mine[e]) else mine[e], e))
+
+
+def _read(file: Path) -> list[Trial]:
+    if not file.exists():
+        return []
+    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8", errors="replace")))
+    try:
+        return [Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")) for r in rows]
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        words = f"line {rows.line_num} is not as it was written ({error}); remove the file, and it is tuned again"
+        raise InputError(f"{file}: {words}") from None
+
+
+def _write(file: Path, trials: Sequence[Trial], seeds: int) -> None:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for t in sorted(trials):
+        lost = math.isnan(t.J)
+        rows.writerow([t.algorithm, repr(t.eta), "" if lost else repr(t.J), seeds, "diverged" if lost else "finished"])
+    write_text(file, text.getvalue())

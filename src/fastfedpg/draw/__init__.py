@@ -1,0 +1,1 @@
+"""Pictures: of problems, of policies, of what was learned."""

@@ -1,0 +1,12 @@
+from .config import Config as Config
+from .config import Settings as Settings
+from .plan import Plan as Plan
+from .plan import plan as plan
+from .run import Interrupted as Interrupted
+from .run import begin as begin
+from .run import execute as execute
+from .run import reopen as reopen
+from .run import resume as resume
+from .run import run as run
+from .statistics import Interval as Interval
+from .statistics import bootstrap as bootstrap

@@ -1,0 +1,180 @@
+"""From a configuration to what it names, with everything checked that can be checked before anything is run."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from fastfedpg import runtime
+from fastfedpg.algorithms import ALGORITHMS
+from fastfedpg.core import Algorithm, Problem
+from fastfedpg.envs import Environments
+from fastfedpg.errors import InputError
+from fastfedpg.experiment.algorithm import algorithm_of, algorithm_settings, local_steps, opened
+from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
+from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
+from fastfedpg.oracles import ORACLES
+from fastfedpg.policies import Policy
+from fastfedpg.problems import PLAYED, AnyProblem, KnownProblem, TabularProblem
+from fastfedpg.problems.base import gradient_function
+from fastfedpg.runtime import MessageSizes, Schedule
+from fastfedpg.theory import lemma2_step_limit, smoothness_bound, smoothness_estimate, theorem1_step_limit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A configuration that has passed every check, with all that it names built."""
+
+    config: Config
+    known: AnyProblem | None  # None where only the agents' own sites know it
+    problem: Problem
+    algorithm: Algorithm
+    schedule: Schedule
+    sizes: MessageSizes
+    theta0: np.ndarray | None  # as in the file; None is the problem's own start
+    notes: tuple[str, ...]
+    theorem: Scheduled | None = None  # what its schedule says, if it has one
+    policy: Policy | None = None  # in environments
+
+    @property
+    def here(self) -> AnyProblem:
+        """The problem, which must not be private."""
+        if self.known is None:
+            raise InputError("the problem is private: only the agents' own sites know it")
+        return self.known
+
+    @property
+    def arrays(self) -> KnownProblem:
+        """The problem's arrays."""
+        if isinstance(self.here, Environments):
+            raise InputError(f"problem '{self.name}' can only be played: its numbers are not known")
+        return self.here
+
+    @property
+    def steps(self) -> int:
+        """Of a trajectory, at most."""
+        if self.config.K is not None:
+            return self.config.K
+        return self.known.horizon if isinstance(self.known, Environments) else STEPS
+
+    @property
+    def tabular(self) -> TabularProblem:
+        """The arrays of a finite problem."""
+        if not isinstance(self.arrays, TabularProblem):
+            raise InputError(f"problem '{self.name}' is not a finite MDP")
+        return self.arrays
+
+    def with_eta(self, eta: Any) -> Algorithm:
+        """The algorithm at another step size."""
+        new = ALGORITHMS[self.config.algorithm](**{**algorithm_settings(self.config), "eta": eta})
+        return opened(self.config, new, self.known, self.policy)
+
+    @property
+    def name(self) -> str:
+        """What the problem is called."""
+        return PRIVATE if self.known is None else self.known.name
+
+    @property
+    def theta_shape(self) -> tuple[int, ...]:
+        """How theta is written down: a table or a gain where the problem is known, or a vector."""
+        if self.known is None or isinstance(self.known, Environments):
+            return np.shape(self.problem.theta0)[-1:]
+        return self.known.theta_shape
+
+    @property
+    def smoothness(self) -> float:
+        """The bound on L of Assumption 1."""
+        return smoothness_bound(self.tabular.gamma, self.tabular.A, self.config.tau)
+
+    @property
+    def step_limit(self) -> float:
+        """Lemma 2's limit on eta, with that bound."""
+        return lemma2_step_limit(self.smoothness, self.local_steps)
+
+    @property
+    def theorem1_step_limit(self) -> float:
+        """Theorem 1's limit on eta, with that bound."""
+        return theorem1_step_limit(self.smoothness, self.local_steps)
+
+    @cached_property
+    def standpoint(self) -> Standpoint:
+        """How the run stands to Theorem 1; a regulator has no bound on L, but one at its first gain."""
+        estimate = None if self.theorem is None else self.theorem.L
+        bound = self.smoothness if isinstance(self.arrays, TabularProblem) else None
+        if bound is None and estimate is None:
+            start = np.atleast_2d(self.problem.theta0)[:1]
+            gradients = gradient_function(self.arrays)
+            estimate = smoothness_estimate(gradients, np.stack([start, start], axis=1), points=2)
+        return standpoint(self.config, self.problem.N, self.local_steps, bound, estimate)
+
+    @property
+    def local_steps(self) -> int:
+        """H as the algorithm uses it."""
+        return local_steps(self.config)
+
+
+def plan(config: Config, like: Plan | None = None) -> Plan:
+    """Check a configuration and build what it names; nothing is run and nothing is written.
+
+    With `like`, a plan for the same problem, oracle and start, those are taken from there instead of built again.
+    """
+    algorithm = algorithm_of(config)
+    built = Built(like.known, like.problem, like.theta0, like.policy) if like else build(config)
+    known, problem, theta0, policy = built
+    algorithm = opened(config, algorithm, known, policy)
+    theorem = like.theorem if like and like.config == config else None
+    if config.schedule is not None and theorem is None:
+        config, theorem = scheduled(config, local_steps(config), known, problem.theta0)
+        algorithm = algorithm_of(config)
+        if isinstance(known, KnownProblem) and "K" in oracle_settings(config):
+            problem = problem._replace(oracle=with_its_oracle(config, known).oracle)
+    schedule = Schedule(
+        config.rounds,
+        config.seeds,
+        config.metrics_every,
+        config.participants,
+        first_seed=config.first_seed,
+        agent_batch=config.agent_batch,
+        shards=config.shards,
+    )
+    with jax.enable_x64(True):
+        schedule.check(problem, algorithm)
+        if config.runtime == "simulate":
+            runtime.layout_of(problem, schedule)
+            runtime.check_memory(problem, algorithm, schedule)
+        sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
+    notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))
+    return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem, policy)
+
+
+def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
+    """Settings that were changed but that the chosen algorithm or oracle does not have."""
+    defaults = Config()
+    played = isinstance(known, Environments)
+    if config.oracle == "actor_critic":
+        yield "oracle actor_critic is biased by its critic: the theorems do not cover it"
+    if config.optimiser != "sgd":
+        yield f"optimiser {config.optimiser} keeps the fixed point of exact steps alone; the theorems are about sgd"
+    if not played:
+        for setting in ("policy_args", "normalise", "evaluation_episodes"):
+            if getattr(config, setting) != getattr(defaults, setting):
+                yield f"{setting} = {getattr(config, setting)} has no effect: it is for environments that are played"
+    makers: dict[str, Callable[..., Any]] = {name: kind.make for name, kind in ORACLES.items()}
+    makers |= {} if isinstance(known, KnownProblem) else PLAYED
+    used = {*config.taken_by(ALGORITHMS[config.algorithm]), *config.taken_by(makers[config.oracle]), *["K"] * played}
+    for what, name, table in (("algorithm", config.algorithm, ALGORITHMS), ("oracle", config.oracle, makers)):
+        settings = {setting for factory in table.values() for setting in config.taken_by(factory)}
+        for setting in sorted(settings - used):
+            if setting == "K" and config.schedule is not None:
+                continue  # the schedule has a word of its own on it
+            if getattr(config, setting) != getattr(defaults, setting):
+                yield f"{setting} = {getattr(config, setting)} has no effect: {what} {name} does not use it"
+    for setting in ("agent_batch", "shards"):
+        if config.runtime == "loop" and getattr(config, setting) is not None:
+            yield f"{setting} = {getattr(config, setting)} has no effect: the loop computes one agent after another"
+    if config.B0 is not None and "B" not in used and "B0" in used:
+        yield f"B0 = {config.B0} has no effect: oracle {config.oracle} plays no trajectories"

@@ -1,0 +1,174 @@
+"""The problem that a configuration names, with its oracle, its policy and where it starts."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fastfedpg import policies, problems
+from fastfedpg.core import Evaluation, Problem, key_for
+from fastfedpg.envs import Environments
+from fastfedpg.errors import InputError, unknown
+from fastfedpg.experiment.config import Config
+from fastfedpg.oracles import ORACLES
+from fastfedpg.policies import Policy
+from fastfedpg.policies.words import switch
+from fastfedpg.problems import PLAYED, AnyProblem, KnownProblem, TabularProblem, with_policy
+from fastfedpg.problems.tabular import read_npz
+from fastfedpg.problems.user_function import is_own
+from fastfedpg.runtime.result import counting_oracle
+from fastfedpg.spaces import Box
+
+PRIVATE = "private"
+"""The name of a problem that only the agents' own sites know."""
+
+STEPS = 50
+"""Of a trajectory in a finite MDP, where K does not say otherwise."""
+
+LARGEST_LOGIT = 1e100
+"""Far beyond any policy that float64 can tell from a deterministic one."""
+
+
+class Built(NamedTuple):
+    """What a configuration names, beside its algorithm."""
+
+    known: AnyProblem | None  # None where only the agents' own sites know it
+    problem: Problem
+    theta0: np.ndarray | None = None  # as in the file; None is the problem's own start
+    policy: Policy | None = None  # in environments
+
+
+def is_private(problem: str) -> bool:
+    """Whether only the agents' own sites know the problem: it says so, or it is a module:function of theirs."""
+    return problem == PRIVATE or is_own(problem)
+
+
+def is_file(problem: str) -> bool:
+    """Whether a problem is a path of arrays."""
+    suite = problem.partition(":")[0] in problems.SUITES
+    return not (problem in problems.PROBLEMS or is_private(problem) or suite)
+
+
+def oracle_settings(config: Config) -> dict[str, Any]:
+    """The settings of the oracle that a configuration names."""
+    if config.oracle not in ORACLES:
+        raise unknown("oracle", config.oracle, ORACLES)
+    given = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
+    return {**given, **({"K": STEPS} if given.get("K", 0) is None else {})}
+
+
+def build(config: Config) -> Built:
+    """What a configuration names, beside its algorithm."""
+    if config.problem == PRIVATE or (is_own(config.problem) and config.parameters is not None):
+        return Built(None, *_private(config))
+    built = build_known(config, problems.make(config.problem, config.problem_args, config.agents, config.reward_range))
+    known = built.known
+    assert known is not None
+    if isinstance(known, Environments):
+        return _started(config, built)
+    theta0 = None if config.theta0 is None else _read_theta0(config, known.theta_shape, known.theta_axes)
+    if theta0 is None:
+        return built
+    start = np.broadcast_to(theta0, (config.seeds, *known.theta_shape)).reshape(config.seeds, -1)
+    return built._replace(problem=built.problem._replace(theta0=start), theta0=theta0)
+
+
+def _started(config: Config, built: Built) -> Built:
+    """In environments every seed starts from a theta of its own."""
+    assert built.policy is not None
+    if config.theta0 is None:
+        seeds = range(config.first_seed, config.first_seed + config.seeds)
+        with jax.enable_x64(True):
+            start = np.stack([np.asarray(built.policy.init(key_for(seed, 0, "policy"))) for seed in seeds])
+        return built._replace(problem=built.problem._replace(theta0=start))
+    theta0 = _read_theta0(config, (built.policy.size,), "theta's length")
+    start = np.broadcast_to(theta0, (config.seeds, built.policy.size))
+    return built._replace(problem=built.problem._replace(theta0=start), theta0=theta0)
+
+
+def build_known(config: Config, known: AnyProblem) -> Built:
+    """A problem with a configuration's oracle, and in environments its policy too.
+
+    A finite MDP is an environment, where a policy or an oracle for environments was asked for.
+    """
+    if isinstance(known, TabularProblem) and (config.policy is not None or config.oracle == "actor_critic"):
+        known = problems.as_environments(known)
+    return _play(config, known) if isinstance(known, Environments) else Built(known, with_its_oracle(config, known))
+
+
+def _play(config: Config, environments: Environments) -> Built:
+    if config.policy is None:
+        raise InputError(
+            f"problem '{environments.name}' is played by a policy with parameters: name one with --policy "
+            f"({', '.join(policies.POLICIES)})"
+        )
+    if config.oracle not in PLAYED:
+        raise InputError(
+            f"oracle '{config.oracle}' knows a finite MDP; problem '{environments.name}' can only be played: name "
+            f"{' or '.join(PLAYED)} with --oracle"
+        )
+    policy = policies.make(
+        config.policy, environments.observations, environments.actions, config.normalise, config.policy_args
+    )
+    clipped = isinstance(environments.actions, Box) and environments.actions.bounded
+    if config.tau and clipped and not switch("squash", config.policy_args.get("squash", False)):
+        raise InputError(
+            f"tau = {config.tau:g} with actions that are clipped has no minimum, since a spread that grows for ever "
+            "always gains entropy: take --policy-args squash=true"
+        )
+    given = {name: getattr(config, name) for name in problems.settings_of(config.oracle)}
+    with jax.enable_x64(True):
+        problem = with_policy(
+            environments, policy, config.oracle, config.tau, episodes=config.evaluation_episodes, **given
+        )
+    return Built(environments, problem, policy=policy)
+
+
+def with_its_oracle(config: Config, known: KnownProblem) -> Problem:
+    """A problem whose numbers are known, with a configuration's oracle."""
+    if config.policy is not None:
+        raise InputError(f"policy = {config.policy}; problem '{known.name}' has its own: a gain for every state")
+    return problems.with_oracle(known, config.oracle, config.tau, **oracle_settings(config))
+
+
+def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
+    """What a server knows of a problem that only its agents know: how many they are, and theta's length."""
+    if config.agents is None or (config.parameters is None and config.theta0 is None):
+        agents = "" if config.agents is not None else "--agents, how many there are, and "
+        raise InputError(
+            f"problem '{config.problem}' says nothing of itself: give {agents}--parameters, theta's length (states x "
+            "actions for a table), or --theta0"
+        )
+    if config.oracle not in {**ORACLES, **PLAYED}:
+        raise unknown("oracle", config.oracle, {**ORACLES, **PLAYED})
+    theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")
+    start = np.zeros(config.parameters or 0) if theta0 is None else theta0
+    ids = np.arange(config.agents, dtype=np.int32)
+    return Problem(np.zeros(config.agents), ids, lambda task: counting_oracle(lambda B: 0), _unknown, start), theta0
+
+
+def _unknown(thetas: Any) -> Evaluation:
+    raise InputError("the problem is private: only the agents' own sites can evaluate a policy (fastfedpg server)")
+
+
+def _read_theta0(config: Config, shape: tuple[int | None, ...], axes: str) -> np.ndarray:
+    """theta from a file; a length that is not set is the file's own."""
+    path = str(config.theta0)
+    given = read_npz(path, ("theta",))["theta"]
+    if given.dtype.kind not in "fiu":
+        raise InputError(f"{path}: theta has type {given.dtype}; it must hold real numbers")
+    theta = given.astype(np.float64) if np.abs(given).max(initial=0) < LARGEST_LOGIT else np.full(given.shape, np.nan)
+    if shape == (None,):
+        shape = theta.shape[-1:]
+    if not theta.size or not shape:
+        raise InputError(f"{path}: theta has shape {theta.shape}; it must hold numbers: {axes}")
+    if theta.shape not in (shape, (config.seeds, *shape)):
+        raise InputError(
+            f"{path}: theta has shape {theta.shape}; it must be {shape}: {axes}, "
+            f"or {(config.seeds, *shape)} with one for each of {config.seeds} seeds"
+        )
+    if theta.shape == (1, *shape):
+        theta = theta[0]
+    if not np.isfinite(theta).all():
+        raise InputError(f"{path}: theta must hold finite numbers, none larger than {LARGEST_LOGIT:g}")
+    return theta

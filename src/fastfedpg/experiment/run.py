@@ -1,0 +1,177 @@
+"""Runs from a configuration: on disk as they go, whatever ends them, and taken up again from there."""
+
+import signal
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import jax
+
+from fastfedpg import runtime
+from fastfedpg.core import Algorithm, Problem
+from fastfedpg.errors import InputError, Stopped
+from fastfedpg.experiment import checkpoints, run_folder
+from fastfedpg.experiment.checkpoints import Checkpoint
+from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.files import clear_parts, held
+from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
+from fastfedpg.experiment.plan import Plan, plan
+from fastfedpg.experiment.progress import Report, silent
+from fastfedpg.problems import TabularProblem
+from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
+
+Shapes: TypeAlias = Callable[[Problem, Algorithm, Schedule], Standing]
+Records: TypeAlias = Callable[..., Iterable[Record]]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C; what was recorded until then was kept."""
+
+
+def run(
+    config: Config,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    report: Report = silent,
+    note: Note = warnings.warn,
+) -> Result:
+    """Run a configuration; with `out`, leave its folder behind, also when interrupted or diverged."""
+    if out is None:
+        return execute(plan(config), report=report)
+    with begin(config, Path(out), overwrite) as planned:
+        return execute(planned, Path(out), report, note=note)
+
+
+def resume(out: Path | str, report: Report = silent, note: Note = warnings.warn) -> Result:
+    """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
+    with reopen(Path(out), note) as (planned, found):
+        return execute(planned, Path(out), report, found, note)
+
+
+@contextmanager
+def begin(
+    config: Config,
+    out: Path,
+    overwrite: bool = False,
+    like: Plan | None = None,
+    also: Callable[[], None] = lambda: None,
+) -> Iterator[Plan]:
+    """Check the folder and the configuration, and only then open the folder; `also` writes what else belongs in it."""
+    run_folder.check_folder(out, overwrite)
+    planned = plan(config, like)
+    clear = lambda: run_folder.clear(out, overwrite)
+
+    def describe() -> None:
+        also()
+        run_folder.describe(out, planned.config, planned.known, planned.theta0)
+
+    with run_folder.opened(out, clear, describe):
+        yield planned
+
+
+@contextmanager
+def reopen(
+    out: Path, note: Note, like: Plan | None = None, shapes: Shapes = runtime.shapes
+) -> Iterator[tuple[Plan, Checkpoint | None]]:
+    """Open the folder of a run that has not come to its end; without a usable checkpoint it starts again."""
+    with ExitStack() as stack:
+        try:
+            if not (out / "config.toml").is_file():
+                raise InputError(f"{out}: no run to go on with: there is no config.toml in it")
+            if run_folder.is_deployed(out) and shapes is runtime.shapes:
+                raise InputError(f"{out}: a deployed run; the command line goes on with it: fastfedpg resume {out}")
+            stack.enter_context(held(out))
+            if run_folder.ended(out) in ("finished", "diverged"):
+                raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
+            planned = plan(from_toml(out / "config.toml"), like)
+            clear_parts(out)
+            with jax.enable_x64(True):
+                form = shapes(planned.problem, planned.algorithm, planned.schedule)
+            found = checkpoints.newest(out, identity(planned), form, note)
+        except OSError as error:
+            raise InputError(f"{out}: {error.strerror}; nothing was run") from None
+        if found is None and checkpoints.present(out):
+            note("no checkpoint can be used: the run starts again from its beginning")
+        yield planned, found
+
+
+def execute(
+    planned: Plan,
+    out: Path | None = None,
+    report: Report = silent,
+    found: Checkpoint | None = None,
+    note: Note = unsaid,
+    records: Records | None = None,
+) -> Result:
+    """Run what was planned, into a folder that is open already; in 64-bit mode, whatever the caller's is.
+
+    `records` is the runtime, if it is none of the configuration's own. Such a run has parts elsewhere, which must never
+    be ahead of its checkpoint: it does not go on without one.
+    """
+    config, journal = planned.config, Journal(planned, out, found, note)
+    start = records or (runtime.simulate_records if config.runtime == "simulate" else runtime.loop_records)
+    state = "finished"
+    stopped: BaseException | None = None
+    pause = config.checkpoint_rounds if out is not None else None
+    if out is not None and config.shards is not None and jax.process_count() > 1:
+        raise InputError(
+            f"{out}: {jax.process_count()} processes share this run, and a folder is one process's; take "
+            "fastfedpg.simulate, and write its result in the first process (docs/scale.md)"
+        )
+
+    def tick(done: int, standing: Callable[[], Standing]) -> None:
+        journal.tick(done, standing)
+        if records is not None and out is not None and journal.kept != done:
+            raise Stopped(f"no checkpoint could be written after round {done}; the agents wait where they are")
+        report(done)
+
+    try:
+        with jax.enable_x64(True):
+            for record in start(planned.problem, planned.algorithm, planned.schedule, tick, journal.start, pause):
+                journal.records.append(record)
+                report(record.round, record)
+    except KeyboardInterrupt:
+        state = "interrupted"
+    except Diverged as e:
+        state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}", e.why)
+    except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
+        state, stopped = "failed", error
+    finally:
+        if planned.problem.rest is not None:
+            planned.problem.rest()
+    with _uninterrupted():
+        if state == "interrupted":
+            stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")
+        result = journal.close(state, str(stopped or ""))
+    if isinstance(stopped, Diverged):
+        stopped.result = result
+    if stopped is not None:
+        raise stopped
+    assert result is not None
+    return result
+
+
+def _advice(planned: Plan) -> str:
+    if not isinstance(planned.known, TabularProblem):  # no bound on L: a regulator is smooth on sublevel sets alone
+        return f"The step size is eta = {planned.config.eta:g}; try a smaller one."
+    return (
+        f"The step size is eta = {planned.config.eta:g}; Lemma 2 asks for at most 1/(3LH) = {planned.step_limit:.3g}, "
+        f"with H = {planned.local_steps} and the bound L = {planned.smoothness:.4g}. Try a smaller eta."
+    )
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A second Ctrl-C, or request to end, must not cut the files short."""
+    try:
+        before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:  # not in the main thread, where no signal arrives
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,183 @@
+"""The folder of a run: config.toml, metrics.csv, final.npz, agents.npz, summary.json."""
+
+import csv
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import checkpoints
+from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.files import clear_parts, held, is_held, whole, write_text
+from fastfedpg.experiment.problem import is_file
+from fastfedpg.problems import AnyProblem, Environments
+from fastfedpg.runtime import Result
+
+FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
+
+
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading a small file can end in when somebody else has been at it."""
+
+FEDERATION = "federation"
+"""The folder of a deployed run's keys, logs and agents; where it stands the run was deployed."""
+
+COMPARISON = "compare.toml"
+"""Where this stands the folder is a comparison's, and not a run's."""
+
+
+def check_folder(out: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds something, before any work is done."""
+    try:
+        if out.is_symlink() and not out.exists():
+            raise InputError(f"{out}: a link that leads nowhere")
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out}: exists and is not a folder")
+        if out.is_dir() and any(out.iterdir()) and not overwrite:
+            raise InputError(f"{out}: the folder is not empty; choose another --out, or give --overwrite")
+        for name in FILES:
+            if (out / name).is_dir():
+                raise InputError(f"{out / name}: a folder where a file of the run belongs")
+        parent = next(p for p in (out, *out.absolute().parents) if p.exists())
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror}") from None
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"{out}: no permission to write in {parent}")
+
+
+@contextmanager
+def opened(out: Path, clear: Callable[[], None], describe: Callable[[], None]) -> Iterator[None]:
+    """A folder of one's own: cleared of what was there, and how to repeat the work written down, before it begins."""
+    with ExitStack() as stack:
+        new, mine = True, False
+        try:
+            try:
+                out.mkdir(parents=True)
+            except FileExistsError:
+                new = False
+            stack.enter_context(held(out))
+            mine = True
+            clear()
+            describe()
+        except BaseException as error:
+            if new and mine:
+                shutil.rmtree(out, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise InputError(f"{out}: {error.strerror}; nothing was run") from None
+            raise
+        yield
+
+
+def clear(out: Path, overwrite: bool) -> None:
+    """Remove an earlier run's files."""
+    if (out / "config.toml").exists() and not overwrite:
+        raise InputError(f"{out}: another run has begun in this folder; choose another --out")
+    for name in (COMPARISON, *FILES):
+        (out / name).unlink(missing_ok=True)
+    for name in (checkpoints.FOLDER, FEDERATION):
+        shutil.rmtree(out / name, ignore_errors=True)
+    clear_parts(out)
+
+
+def described(config: Config) -> Config:
+    """The configuration as it stands in the run's own folder, beside copies of the files it names."""
+    if is_file(config.problem):
+        config = replace(config, problem="problem.npz")
+    return config if config.theta0 is None else replace(config, theta0="theta0.npz")
+
+
+def describe(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
+    """All that is needed to repeat the run, or to go on with it; config.toml last: where it stands, all is there."""
+    copy_files(out, config, problem, theta0)
+    head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
+    write_text(out / "config.toml", head + described(config).to_toml())
+
+
+def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
+    """Copies of the files that a configuration names, so that the folder stands alone."""
+    arrays = problem.made_of if isinstance(problem, Environments) else problem
+    if arrays is not None and is_file(config.problem):
+        with whole(out / "problem.npz") as part:
+            arrays.save(part)
+    if theta0 is not None:
+        with whole(out / "theta0.npz") as part:
+            np.savez(part, theta=theta0)
+
+
+def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) -> None:
+    """metrics.csv (a row per seed and recorded round), final.npz (theta) and agents.npz (every agent's returns)."""
+    with whole(out / "final.npz") as part:
+        np.savez(part, theta=result.theta.reshape(result.theta.shape[:-1] + shape))
+    with whole(out / "agents.npz") as part:
+        np.savez(part, returns=result.returns, round=result.rounds)
+    names = list(result.metrics)
+    with whole(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["seed", "round", *names])
+        for s in range(len(result.theta)):
+            for r, number in enumerate(result.rounds):
+                rows.writerow([first_seed + s, number, *(_cell(result.metrics[name][s, r]) for name in names)])
+
+
+def write_summary(out: Path, summary: dict[str, Any]) -> None:
+    """summary.json; what is not defined is null. It comes last: where it says finished, everything is there."""
+    write_text(out / "summary.json", json.dumps(_plain(summary), indent=2) + "\n")
+
+
+def state(out: Path) -> str:
+    """finished, diverged, failed, interrupted (also: killed), or running."""
+    return "running" if is_held(out) else ended(out)
+
+
+def ended(out: Path) -> str:
+    """How the run's last process ended, by its own words; one that could say nothing was killed."""
+    try:
+        said = json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"]
+    except UNREADABLE:
+        return "interrupted"
+    return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"
+
+
+def is_deployed(out: Path) -> bool:
+    """Whether a folder is a deployed run's."""
+    return (out / FEDERATION).is_dir()
+
+
+def kept(out: Path) -> str:
+    """What a folder holds of a run, in words."""
+    there = [name for name in FILES if (out / name).exists()]
+    found = checkpoints.present(out)
+    if found:
+        there.append(f"a checkpoint after round {int(found[0].name)} (fastfedpg resume {out} goes on from it)")
+    return f"kept in {out}: {', '.join(there) or 'nothing'}"
+
+
+def versions() -> str:
+    """What made this run."""
+    return f"fastfedpg {version('fastfedpg')}, jax {jax.__version__}, numpy {np.__version__}"
+
+
+def _cell(x: Any) -> str:
+    if math.isnan(x):
+        return ""
+    return str(int(x)) if float(x).is_integer() and abs(x) < 2**53 else repr(float(x))
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {k: _plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(v) for v in x]
+    if isinstance(x, float | np.floating):
+        return float(x) if math.isfinite(x) else None
+    return int(x) if isinstance(x, np.integer) else x

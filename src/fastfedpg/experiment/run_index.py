@@ -1,0 +1,82 @@
+"""The run folders below a folder: what each ran, how far it came, and how it ended."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import checkpoints, run_folder
+from fastfedpg.experiment.config import from_toml
+
+STATES = ("finished", "running", "interrupted", "failed")
+
+
+class Entry(NamedTuple):
+    """One run, as a list shows it."""
+
+    folder: Path
+    problem: str
+    algorithm: str
+    eta: float
+    seeds: int
+    done: int
+    rounds: int
+    gap: float | None  # mean over seeds; None where it is not known or not defined
+    state: str
+    why: str  # what is to be said of the state
+    when: float  # seconds since 1970: the last change
+
+
+def find(root: Path) -> Iterator[Entry]:
+    """Every run below a folder, or that folder itself; nothing is looked for inside a run."""
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder" if not root.exists() else f"{root}: not a folder")
+    for folder, inside, files in os.walk(root):
+        inside.sort()
+        if "config.toml" in files:
+            inside.clear()
+            yield entry(Path(folder))
+
+
+def entry(folder: Path) -> Entry:
+    """One run, from its small files alone."""
+    when = max((_changed(p) for p in (folder, *checkpoints.present(folder)[:1])), default=0.0)
+    blank = Entry(folder, "?", "?", 0.0, 0, 0, 0, None, "failed", "", when)
+    try:
+        config = from_toml(folder / "config.toml")
+    except InputError:
+        return blank._replace(why="config.toml can't be read")
+    state, said = run_folder.state(folder), _said(folder)
+    known = blank._replace(
+        problem=Path(config.problem).name, algorithm=config.algorithm, eta=config.eta, seeds=config.seeds,
+        rounds=config.rounds, done=int(said.get("done", 0)), gap=said.get("gap"),
+    )  # fmt: skip
+    return known._replace(why="diverged") if state == "diverged" else known._replace(state=state)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # a checkpoint that has just been replaced
+        return 0.0
+
+
+def _said(folder: Path) -> dict[str, Any]:
+    """How far it came and its gap: from the summary, or of a run that was killed since from its newest checkpoint."""
+    found: list[dict[str, Any]] = []
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        gap = summary["final"].get("gap", {}).get("mean")
+        found.append({"done": int(summary["rounds_done"]), "gap": None if gap is None else float(gap)})
+    except run_folder.UNREADABLE:
+        pass
+    for checkpoint in checkpoints.present(folder):
+        try:
+            about = checkpoints.about(checkpoint)
+            gap = float(about.get("gap", "nan"))
+            found.append({"done": int(about["round"]), "gap": None if gap != gap else gap})
+        except (checkpoints.Refused, *run_folder.UNREADABLE):
+            continue
+    return max(found, key=lambda said: said["done"], default={})

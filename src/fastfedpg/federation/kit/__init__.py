@@ -1,0 +1,1 @@
+"""What the machines of a federation need, one folder for each."""

@@ -1,0 +1,175 @@
+"""Processes that one process starts, keeps running, and ends; all of them, and what they started themselves."""
+
+import os
+import secrets
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastfedpg.errors import Stopped
+from fastfedpg.federation.localhost import die_with_parent
+
+WATCH_SECONDS = 0.5
+LONGEST_PAUSE = 10.0
+
+
+@dataclass
+class Started:
+    """A process that is to keep running."""
+
+    name: str
+    words: list[str]
+    environment: dict[str, str]
+    log: Path
+    stage: int = 0  # higher ones end first
+    running: "subprocess.Popen[bytes]" = field(init=False)
+    ends: int = 0
+    next: float = 0.0
+
+    def start(self) -> None:
+        """Start it, or start it again; a request to end that reaches the terminal does not reach it."""
+        with self.log.open("ab") as log:
+            self.running = subprocess.Popen(
+                die_with_parent.words(self.words),
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+class Processes:
+    """Starts processes and starts them again when they end; used as a context it ends them all, whatever happens."""
+
+    def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
+        self.logs, self.say = logs, say
+        logs.mkdir(parents=True, exist_ok=True)
+        self.started: dict[str, Started] = {}
+        self.mark = secrets.token_hex(8)
+        self.over, self.ended = threading.Event(), threading.Event()
+        # The system ties a child to the thread that started it, so one thread starts them again for as long as we live.
+        self.watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Processes":
+        self.guard = die_with_parent.guard(self.mark)
+        self.watcher.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        while not self.ended.is_set():  # a thread's join that is interrupted takes the thread for ended
+            with suppress(KeyboardInterrupt):  # asked a second time to end: nothing may outlive us
+                self.ended.wait()
+        die_with_parent.dismiss(self.guard)
+
+    def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
+        """Start a process under a name; what it prints goes to its own log."""
+        new = Started(name, words, die_with_parent.marked(environment, self.mark), self.logs / f"{name}.log", stage)
+        new.start()
+        self.started[name] = new
+        return new
+
+    def wait(self, name: str, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until a process is ready; if it ends instead, say so with the end of its log."""
+        end = time.monotonic() + seconds
+        process = self.started[name]
+        while not ready():
+            if process.ends > 2 or time.monotonic() > end:
+                why = "it ended again and again" if process.ends > 2 else f"it was not ready within {seconds:g} s"
+                raise Stopped(f"{what} did not start: {why}; the end of {process.log}:\n{_tail(process.log)}")
+            time.sleep(0.05)
+
+    def _watch(self) -> None:
+        try:
+            while not self.over.wait(WATCH_SECONDS):
+                for process in [*self.started.values()]:
+                    self._look_after(process)
+        finally:
+            # By this thread, while it lives: what it started again would end with it, before its children were noted.
+            # The last stage first: a node says goodbye to its SuperLink, and is let in again at once the next time.
+            try:
+                for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
+                    end([s.running for s in self.started.values() if s.stage == stage])
+            finally:
+                self.ended.set()
+
+    def _look_after(self, process: Started) -> None:
+        code = process.running.poll()
+        if code is None:
+            return
+        if process.next == 0:
+            process.ends += 1
+            process.next = time.monotonic() + min(0.5 * 2 ** (process.ends - 1), LONGEST_PAUSE)
+            self.say(f"{process.name} ended ({_how(code)}); it is started again")
+        if time.monotonic() >= process.next:
+            process.next = 0
+            try:
+                process.start()
+            except OSError as error:
+                self.say(f"{process.name} can't be started: {error}")
+
+
+def end(running: "Iterable[subprocess.Popen[bytes]]") -> None:
+    """Ask processes to end, with all their descendants; those that do not listen are killed."""
+    roots = [p for p in running if p.poll() is None]
+    # Noted before anybody ends: an orphan is nobody's descendant any more.
+    everyone = {pid: _born(pid) for pid in descendants([p.pid for p in roots])}
+    for p in roots:
+        with suppress(ProcessLookupError):
+            p.send_signal(signal.SIGTERM)
+    limit = time.monotonic() + die_with_parent.END_SECONDS
+    alive = lambda: [pid for pid, born in everyone.items() if born is not None and _born(pid) == born]
+    while time.monotonic() < limit and (any(p.poll() is None for p in roots) or alive()):
+        time.sleep(0.05)
+    for pid in alive():
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    for p in roots:
+        p.wait()
+
+
+def descendants(roots: Iterable[int]) -> list[int]:
+    """Processes and all that they started, directly or not."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (found := _stat(int(entry.name))) is not None:
+            children.setdefault(int(found[1]), []).append(int(entry.name))
+    found_all, todo = [], [*roots]
+    while todo:
+        pid = todo.pop()
+        found_all.append(pid)
+        todo += children.get(pid, [])
+    return found_all
+
+
+def _stat(pid: int) -> list[str] | None:
+    """State, parent and so on of a process: what follows its name, which may hold anything."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+
+
+def _born(pid: int) -> str | None:
+    """When a process began: with its number it names one process only; nothing for one that has ended."""
+    found = _stat(pid)
+    return None if found is None or found[0] == "Z" else found[19]
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    return f"killed by {signal.Signals(-code).name if -code in {*signal.Signals} else f'signal {-code}'}"
+
+
+def _tail(path: Path, lines: int = 12) -> str:
+    try:
+        return "\n".join("  " + line for line in path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

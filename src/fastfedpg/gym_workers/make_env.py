@@ -1,0 +1,67 @@
+"""An agent's environment, built from what was sent."""
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from fastfedpg.gym_workers.faults import Refused, Wrong
+
+
+def made(specification: Any, arguments: dict[str, Any], render_mode: str | None = None) -> Any:
+    """The environment of a specification, with arguments of its own."""
+    import gymnasium
+
+    return gymnasium.make(specification, render_mode=render_mode, **{"disable_env_checker": True, **arguments})
+
+
+@contextlib.contextmanager
+def without_deprecations(what: Any) -> Iterator[None]:
+    """While MuJoCo loads a model: no word about 'settotalmass', which is in Gymnasium's files and not the user's."""
+    if "mujoco" not in f"{getattr(what, 'entry_point', '')}" and "mujoco" not in sys.modules:
+        yield
+        return
+    try:
+        import mujoco  # type: ignore[import-untyped]
+    except ImportError:
+        yield
+        return
+
+    def heard(message: str) -> None:
+        if "settotalmass" not in message:
+            sys.stderr.write(f"WARNING: {message}\n")
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(heard)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def build(given: tuple[Any, Any], render: bool = False) -> Any:
+    """An environment: of a specification or a factory, with the reward's wrapper around it."""
+    import gymnasium
+
+    made, reward = given
+    how: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
+    with without_deprecations(made):
+        try:
+            if isinstance(made, gymnasium.envs.registration.EnvSpec):
+                env = gymnasium.make(made, disable_env_checker=True, **how)
+            else:
+                takes = inspect.signature(made).parameters if how else {}
+                any_name = any(p.kind is p.VAR_KEYWORD for p in takes.values())
+                env = made(**how) if any_name or "render_mode" in takes else made()
+        except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as why:
+            extra = "mujoco" if "mujoco" in f"{why}".lower() else ""
+            raise Refused(f"{why}" + f"; it comes with: pip install 'fastfedpg[{extra}]'" * bool(extra)) from None
+    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise Wrong(f"its factory returned {type(env).__name__}, which is no gymnasium.Env and no VectorEnv")
+    if reward is None:
+        return env
+    wrapped = reward(env)
+    if not isinstance(wrapped, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise Wrong(f"its reward wrapper returned {type(wrapped).__name__}, which is no gymnasium.Env")
+    return wrapped

@@ -1,0 +1,164 @@
+"""Episodes of one part of a batch."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastfedpg.gym_workers.faults import Refused, Wrong
+from fastfedpg.gym_workers.flatten import reader, writer
+from fastfedpg.gym_workers.shared_memory import PART, POLICY, RESETTING
+
+STEP = "(observation, reward, terminated, truncated, info)"
+
+
+class Singles:
+    """PART environments of one agent, which take their steps together."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.envs = [make() for _ in range(PART)]
+        if len({id(env) for env in self.envs}) < PART:
+            raise Refused("its factory returns the same object each time; every call must make a new one")
+        self.size = PART
+        self.read = reader(self.envs[0].observation_space)
+        self.write = writer(self.envs[0].action_space)
+
+    def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
+        """Begin as many episodes as there are seeds."""
+        for j, seed in enumerate(seeds):
+            beat[1] = j
+            began = self.envs[j].reset(seed=seed)
+            if type(began) is not tuple or len(began) != 2:
+                raise Wrong(f"reset returned {_short(began)}; it must return (observation, info)")
+            observations[j] = self.read(began[0])
+
+    def step(self, actions: np.ndarray, playing: list[int], observations: np.ndarray, beat: Any) -> list[Any]:
+        """One step of those that are playing: their (number, reward, terminated, truncated)."""
+        found = []
+        envs, read, write = self.envs, self.read, self.write
+        for j in playing:
+            beat[1] = j
+            then = envs[j].step(write(actions[j]))
+            if type(then) is not tuple or len(then) != 5:
+                raise Wrong(f"step returned {_short(then)}; it must return {STEP}")
+            seen, reward, terminated, truncated, _ = then
+            observations[j] = read(seen)
+            found.append((j, reward, terminated, truncated))
+        return found
+
+
+class Vector:
+    """The sub-environments of one vector environment; what they do after their first episode is not looked at."""
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.size = env, int(env.num_envs)
+        self.read = reader(env.single_observation_space)
+        self.write = writer(env.single_action_space)
+        self.dtype = env.action_space.dtype
+        # Environments of several modes may share one metadata: the environment itself knows better.
+        mode = getattr(env.unwrapped, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
+        self.mode = getattr(mode, "value", mode)
+
+    def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
+        """Begin all episodes; those without a seed of their own are given the last one."""
+        beat[1] = 0
+        self.over = np.zeros(self.size, bool)
+        self.seeds = seeds + seeds[-1:] * (self.size - len(seeds))
+        for j, seen in enumerate(self.env.reset(seed=self.seeds)[0]):
+            observations[j] = self.read(seen)
+
+    def step(self, actions: np.ndarray, playing: list[int], observations: np.ndarray, beat: Any) -> list[Any]:
+        """One step of all: the (number, reward, terminated, truncated) of those that are playing."""
+        beat[1] = 0
+        if self.mode == "Disabled" and self.over.any():  # one that is over takes no step before it is reset
+            self.env.reset(seed=self.seeds, options={"reset_mask": self.over})
+        acts = np.stack([self.write(x) for x in actions]).astype(self.dtype)
+        seen, rewards, terminated, truncated, about = self.env.step(acts)
+        self.over = np.logical_or(terminated, truncated)
+        for j in playing:
+            last = self.mode == "SameStep" and self.over[j]
+            observations[j] = self.read(about["final_obs"][j] if last else seen[j])
+        return [(j, rewards[j], terminated[j], truncated[j]) for j in playing]
+
+
+def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: Any, limits: Any, beat: Any) -> None:
+    """The episodes of one part, into the arrays `out`; the batch is always of the full size, whatever is in use.
+
+    Where the policy has diverged there is nothing to play: the part is filled with NaN, and no environment is blamed.
+    """
+    lo, hi = limits
+    observations, choices, rewards, alive, terminated = out
+    if not np.isfinite(theta).all():
+        return diverged(out)
+    used, K = noise.shape[:2]
+    random = np.zeros((K, envs.size, noise.shape[2]), noise.dtype)
+    random[:, :used] = noise.swapaxes(0, 1)
+    now = np.zeros((envs.size, observations.shape[2]), noise.dtype)
+    flat, zeros = now.reshape(-1), np.zeros(now.size, noise.dtype)
+    alive[:], rewards[:], terminated[:] = False, 0, False
+    beat[0] = RESETTING
+    envs.reset(seeds, now, beat)
+    now[used:] = now[0]
+    playing = list(range(used))
+    for k in range(K):
+        if flat.dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
+            missing(now, beat)
+        beat[1] = POLICY
+        beat[0] = k
+        choice, acts = chosen(policy, theta, now, random[k], used)
+        if choice is None:
+            return diverged(out)
+        observations[:, k] = now[:used]
+        choices[:, k] = choice[:used]
+        for j, paid, ended, cut in envs.step(acts, playing, now, beat):
+            reward = float(paid)
+            if not lo <= reward <= hi:
+                beat[1] = j
+                outside(reward, lo, hi)
+            rewards[j, k] = reward
+            if ended or cut:
+                terminated[j] = ended
+                alive[j, : k + 1] = True
+                playing = [i for i in playing if i != j]
+        if not playing:
+            break
+    if flat.dot(zeros) != 0:
+        missing(now, beat)
+    alive[playing] = True
+    observations[:, k + 1 :] = now[:used, None]
+    choices[:, k + 1 :] = choices[:, k, None]
+    return None
+
+
+def chosen(policy: Any, theta: np.ndarray, observations: Any, noise: Any, used: int) -> tuple[Any, Any]:
+    """The policy's choices and actions; None where one that is used is no number."""
+    choose, action = policy
+    with np.errstate(all="ignore"):
+        choice = choose(theta, observations, noise)
+        acts = action(choice)
+    return (choice, acts) if np.isfinite(choice[:used]).all() and np.isfinite(acts[:used]).all() else (None, None)
+
+
+def _short(x: Any) -> str:
+    return f"a tuple of {len(x)}" if isinstance(x, tuple) else f"a {type(x).__name__}"
+
+
+def diverged(out: Any) -> None:
+    """Fill a part's arrays with what has no number."""
+    observations, choices, rewards, alive, terminated = out
+    observations[:], choices[:], rewards[:], alive[:], terminated[:] = np.nan, 0, np.nan, True, False
+
+
+def missing(observations: np.ndarray, beat: Any) -> None:
+    """Say which trajectory's observation is no number."""
+    rows, columns = np.nonzero(~np.isfinite(observations))
+    beat[1] = rows[0]
+    raise Wrong(f"number {columns[0]} of the observation is {observations[rows[0], columns[0]]}")
+
+
+def outside(reward: float, lo: float, hi: float) -> None:
+    """Say what is wrong with a reward."""
+    if math.isfinite(reward):
+        raise Wrong(f"the reward {reward:g} lies outside reward_range = ({lo:g}, {hi:g})")
+    raise Wrong(f"the reward is {reward}")

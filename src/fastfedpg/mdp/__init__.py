@@ -1,0 +1,1 @@
+"""Finite MDPs and linear-quadratic regulators: their equations, and nothing else."""

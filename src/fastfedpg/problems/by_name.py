@@ -1,0 +1,141 @@
+"""Environments by name: of this library, of Gymnasium and gymnax, or of a user's own function."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fastfedpg.core import Problem
+from fastfedpg.envs.environments import Environments
+from fastfedpg.envs.finite_env import finite
+from fastfedpg.envs.jax_env import play
+from fastfedpg.errors import InputError
+from fastfedpg.problems import user_function
+from fastfedpg.problems.arguments import as_kind
+from fastfedpg.problems.base import AnyProblem, KnownProblem
+from fastfedpg.problems.tabular import TabularProblem
+
+LEFT = 1e-3
+"""A finite MDP is played until no more than this share of its discounted weight is left."""
+
+SETTINGS = {"gamma": float, "horizon": int, "reward_scale": float, "patience": float, "workers": int}
+"""Arguments of an adapter; all others are the foreign environment's own."""
+
+
+def foreign(
+    problem: str, arguments: Mapping[str, Any], agents: int | None, reward_range: tuple[float, float] | None
+) -> AnyProblem:
+    """What gym:ID, gymnax:ID or a module:function names."""
+    if user_function.is_own(problem):
+        return _own(problem, arguments, agents, reward_range)
+    suite, _, name = problem.partition(":")
+    if suite == "gymnax":
+        from fastfedpg.envs.gymnax import gymnax_environments
+
+        given, rest = _split(problem, arguments)
+        wrong = [*rest, *(k for k in given if k != "gamma")]
+        if wrong:
+            raise InputError(f"problem '{problem}' has no argument {wrong[0]}; it takes gamma")
+        made_of = gymnax_environments(name, agents=agents or 1, **given)
+        return replace(made_of, reward_range=reward_range, name=problem)
+    from fastfedpg.gym_workers.adapter import environments, made
+
+    given, rest = _split(problem, arguments)
+    return environments(made(name, rest), agents=agents or 1, reward_range=reward_range, name=problem, **given)
+
+
+def own_environments(
+    problem: str,
+    arguments: Mapping[str, Any],
+    reward_range: tuple[float, float] | None,
+    number: int,
+    made: Any,
+) -> AnyProblem:
+    """One agent's environments at its own site, from what the site's function has returned."""
+    from fastfedpg.gym_workers.adapter import environments, is_environment
+
+    given, rest = _split(problem, arguments)
+    if rest:
+        raise InputError(f"problem '{problem}' has no argument {next(iter(rest))}; it takes {', '.join(SETTINGS)}")
+    if is_environment(made):
+        made.close()
+        user_function.stays()
+        make = user_function.function(problem)
+        factory = partial(make, number) if user_function.takes_number(make) else make
+        return environments([factory], reward_range=reward_range, name=problem, first=number, **given)
+    if isinstance(made, KnownProblem | Environments) and made.N == 1:
+        return made
+    what = type(made).__name__ + (f" of {made.N} agents" if isinstance(made, KnownProblem | Environments) else "")
+    raise InputError(f"problem '{problem}' returns a {what}; it must return {user_function.RETURNS} of one agent")
+
+
+def _own(
+    problem: str, arguments: Mapping[str, Any], agents: int | None, reward_range: tuple[float, float] | None
+) -> AnyProblem:
+    """Those of all agents: from a function of the agent's number, or from one that makes all at once."""
+    from fastfedpg.gym_workers.adapter import environments, is_environment
+
+    given, rest = _split(problem, arguments)
+    if rest:
+        raise InputError(f"problem '{problem}' has no argument {next(iter(rest))}; it takes {', '.join(SETTINGS)}")
+    make = user_function.function(problem)
+    if user_function.takes_number(make) and agents is None:
+        raise InputError(f"problem '{problem}' is made for one agent at a time: give --agents, how many there are")
+    made = user_function.called(problem, 0)
+    if is_environment(made):
+        made.close()
+        user_function.stays()
+        factories = (
+            [partial(make, i) for i in range(agents or 1)]
+            if user_function.takes_number(make)
+            else [make] * (agents or 1)
+        )
+        return environments(factories, reward_range=reward_range, name=problem, **given)
+    if isinstance(made, list | tuple):
+        user_function.stays()
+        return environments(made, reward_range=reward_range, name=problem, **given)
+    if isinstance(made, KnownProblem | Environments):
+        if agents is not None and agents != made.N:
+            raise InputError(f"agents = {agents}; problem '{problem}' has {made.N}")
+        return made
+    if isinstance(made, Problem):
+        raise InputError(
+            f"problem '{problem}' is one agent's own at its site, a Problem; fastfedpg server and agent run it there"
+        )
+    raise InputError(f"problem '{problem}' returns a {type(made).__name__}; it must return {user_function.RETURNS}")
+
+
+def _split(problem: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An adapter's own arguments, as what they must be, and the others."""
+    words = "argument {} of problem '" + problem + "'"
+    given = {k: as_kind(words.format(k), SETTINGS[k], v) for k, v in arguments.items() if k in SETTINGS}
+    return given, {k: v for k, v in arguments.items() if k not in SETTINGS}
+
+
+def as_environments(problem: TabularProblem) -> Environments:
+    """A finite MDP that is played: for policies that are no table, and for the critic."""
+    if not problem.shared:
+        raise InputError(
+            f"problem '{problem.name}' gives its agents dynamics of their own; as environments they must share them"
+        )
+    env = finite(problem.P, problem.rho)
+    playing = partial(play, env)
+
+    return Environments(
+        problem.name,
+        env.observations,
+        env.actions,
+        np.asarray(problem.reward),
+        playing,
+        horizon=math.ceil(math.log(LEFT) / math.log(problem.gamma)) if problem.gamma > LEFT else 1,
+        gamma=problem.gamma,
+        reward_range=problem.reward_range,
+        reward_scale=1 / problem.scale,
+        reward_offset=problem.reward_range[1],
+        agents=problem.agents,
+        source=problem.name,
+        made_of=problem,
+    )

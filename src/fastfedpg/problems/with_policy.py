@@ -1,0 +1,147 @@
+"""From environments, a policy and an oracle's name to what the runtimes take."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fastfedpg.core import Evaluation, Oracle, Problem, Task, key_for
+from fastfedpg.envs.environments import Environments
+from fastfedpg.envs.episodes import Episodes
+from fastfedpg.errors import EnvironmentFailed, InputError, unknown
+from fastfedpg.oracles.critic import actor_critic
+from fastfedpg.oracles.played import Game, gpomdp, reinforce
+from fastfedpg.policies import Policy
+from fastfedpg.problems.tabular_checks import oracle_settings as checked
+
+PLAYED: dict[str, Callable[..., Oracle]] = {"reinforce": reinforce, "gpomdp": gpomdp, "actor_critic": actor_critic}
+"""Oracles that need only be able to play."""
+
+EVALUATION = 2**31 - 1
+"""The seed of the episodes that policies are compared on: no run's own, and the same for all methods and seeds."""
+
+
+def settings_of(oracle: str) -> dict[str, bool]:
+    """The names of an oracle's own settings, and whether each must be given; K is every oracle's."""
+    if oracle not in PLAYED:
+        raise unknown("oracle for environments that are played", oracle, PLAYED)
+    parameters = inspect.signature(PLAYED[oracle]).parameters
+    return {"K": False} | {name: p.default is p.empty for name, p in parameters.items() if name != "game"}
+
+
+def with_policy(
+    environments: Environments,
+    policy: Policy,
+    oracle: str = "gpomdp",
+    tau: float = 0.0,
+    K: int | None = None,
+    episodes: int = 16,
+    **settings: Any,
+) -> Problem:
+    """N agents that play the policy in their own environments, and estimate gradients by the named oracle.
+
+    Args:
+        environments: as from `fastfedpg.envs`.
+        policy: as from `fastfedpg.policies`, for the same observations and actions.
+        oracle: reinforce, gpomdp or actor_critic, whose own settings follow (B, baseline, lam, …).
+        tau: entropy weight, in cost units.
+        K: steps of an episode, if not the environments' horizon.
+        episodes: so many are played to see what a policy is worth, on fixed seeds of their own.
+    """
+    takes = settings_of(oracle)
+    checked(oracle, takes, settings)
+    if not (np.isfinite(tau) and tau >= 0):
+        raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0")
+    if not 0 <= settings.get("lam", 1) <= 1:
+        raise InputError(f"lam = {settings['lam']:g}; it must lie in [0, 1]")
+    steps = environments.horizon if K is None else K
+    for name, value in (("K", steps), ("episodes", episodes)):
+        if value < 1:
+            raise InputError(f"{name} = {value}; it must be at least 1")
+    scale, stated = environments.reward_scale, environments.reward_range
+
+    def game(task: Task) -> Game:
+        play = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps)
+        return Game(policy, play, environments.gamma, scale, environments.reward_offset, stated, tau)
+
+    def worth(theta: Any, task: Task, i: Any) -> Worth:
+        here = game(task)
+        found = here.play(theta, key_for(EVALUATION, 0, "evaluation", i), episodes)
+        J = here.discount(here.costs(theta, found)).sum(axis=1).mean() / scale
+        return Worth(J, found.rewards.sum(axis=1).mean(), found)
+
+    ids = np.arange(environments.N, dtype=np.int32)
+    make = PLAYED[oracle]
+    return Problem(
+        environments.tasks,
+        ids,
+        lambda task: make(game(task), **settings),
+        Evaluator(worth, environments.tasks, ids, stated),
+        np.asarray(policy.init(key_for(0, 0, "policy"))),
+        amiss=lambda batch: amiss(batch.episodes, stated),
+        failure=environments.failure,
+        rest=environments.rest,
+    )
+
+
+class Worth(NamedTuple):
+    """What a policy is worth to an agent: its mean discounted cost, its mean return, and the episodes that say so."""
+
+    J: Any
+    returned: Any
+    episodes: Episodes
+
+
+class Evaluator:
+    """What policies are worth: each agent's mean discounted cost and its return, over episodes that never change."""
+
+    def __init__(
+        self,
+        worth: Callable[[Any, Task, Any], Worth],
+        tasks: Task,
+        ids: np.ndarray,
+        stated: tuple[float, float] | None,
+    ) -> None:
+        self.tasks, self.ids, self.stated = tasks, ids, stated
+        self.one = jax.jit(worth)
+
+        def every(thetas: Any, tasks: Task, ids: Any) -> tuple[Any, Any]:
+            agents = jax.vmap(lambda *given: worth(*given)[:2], in_axes=(None if thetas.ndim == 2 else 0, 0, 0))
+            return jax.vmap(agents, in_axes=(0, None, None))(thetas, tasks, ids)
+
+        self.compiled = jax.jit(every)
+
+    def __call__(self, thetas: Any) -> Evaluation:
+        """One policy (runs, d), or one for every agent (runs, N, d); there is neither J* nor an exact gradient."""
+        J, returns = (np.asarray(x, np.float64) for x in self.compiled(jnp.asarray(thetas), self.tasks, self.ids))
+        for r, i in np.argwhere(~np.isfinite(J)):
+            self.explain(np.asarray(thetas[r] if np.ndim(thetas) == 2 else thetas[r][i]), int(i))
+        nothing = np.full(len(J), np.nan)
+        return Evaluation(J.mean(axis=1), nothing, nothing, returns)
+
+    def explain(self, theta: np.ndarray, i: int) -> None:
+        """Raise what is amiss with an agent's environment, if something is; a policy that diverged is not that."""
+        if not np.isfinite(theta).all():
+            return
+        task = jax.tree.map(lambda x: jnp.asarray(x[i]), self.tasks)
+        if said := amiss(self.one(jnp.asarray(theta), task, self.ids[i]).episodes, self.stated):
+            raise EnvironmentFailed(f"agent {self.ids[i]}, while a policy was evaluated: {said}")
+
+
+def amiss(episodes: Episodes, stated: tuple[float, float] | None) -> str:
+    """What is wrong with what was played, in words; nothing where all is well. Steps are counted from 0."""
+    seen, r = np.asarray(episodes.observations), np.asarray(episodes.rewards)
+    for b, k in np.argwhere(~np.isfinite(seen).all(axis=2)):
+        return f"the observation before step {k} of trajectory {b} is not finite ({seen[b, k]})"
+    for b, k in np.argwhere(~np.isfinite(r)):
+        return f"the reward of step {k} of trajectory {b} is {r[b, k]}"
+    if stated is not None:
+        low, high = stated
+        for b, k in np.argwhere((r < low) | (r > high)):
+            if bool(episodes.alive[b, k]):
+                stated_range = f"the stated range {low:g} to {high:g}"
+                return f"the reward of step {k} of trajectory {b} is {r[b, k]:g}, outside {stated_range}"
+    return ""

@@ -1,0 +1,49 @@
+"""A run between two rounds, as a value: it can be put away, and any runtime can go on from it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from fastfedpg.core import Algorithm, Down, Memory, Own, Problem, State, key_for
+from fastfedpg.runtime.result import Schedule
+
+
+class Standing(NamedTuple):
+    """All that the runs' future depends on, beside problem, algorithm and schedule; arrays have an axis for runs."""
+
+    round: int  # rounds done
+    recorded: int  # the round of the last record, -1 before the first
+    state: State
+    down: Down
+    memory: Memory  # (runs, N, …)
+    own: Own  # (runs, N, …)
+    drift: Any  # (runs,) of the last round
+    steps: Any  # (runs,) environment steps, all agents together
+    taken: Any  # (runs,) rounds that agents took part in, all agents together
+
+
+Tick: TypeAlias = Callable[[int, Callable[[], Standing]], None]
+"""Called as tick(rounds done, where the run stands) between two rounds, about twice a second or after each."""
+
+
+def unheard(done: int, standing: Callable[[], Standing]) -> None:
+    """Nobody listens."""
+
+
+def shapes(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standing:
+    """The form of a run's standing, with shapes and dtypes in the place of arrays; nothing is computed."""
+
+    def begin(theta: Any, tasks: Any) -> tuple[Any, ...]:
+        key = lambda i: key_for(0, 0, "own", i)
+        one = lambda theta: (
+            *algorithm.init(theta, problem.N),
+            jax.vmap(lambda task, i: problem.oracle(task).init(key(i)))(tasks, problem.ids),
+        )
+        return jax.vmap(one)(theta)
+
+    theta = schedule.starts(problem)
+    state, down, memory, own = jax.eval_shape(begin, theta, problem.tasks)
+    count = jax.ShapeDtypeStruct((schedule.seeds,), np.int64)
+    return Standing(0, -1, state, down, memory, own, jax.ShapeDtypeStruct((schedule.seeds,), theta.dtype), count, count)

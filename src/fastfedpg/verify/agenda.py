@@ -1,0 +1,233 @@
+"""What a report is made of: which claims are checked on which problem, in which order, and with how much effort."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fastfedpg import problems
+from fastfedpg.errors import InputError
+from fastfedpg.problems import KnownProblem, LQRProblem
+from fastfedpg.problems.catalogue import basics
+from fastfedpg.verify.claims import bias, floors, lemmas, rates, stationary, structure
+from fastfedpg.verify.claims.floors import Effort
+from fastfedpg.verify.options import Settings
+from fastfedpg.verify.recording import estimates, gradients_at
+from fastfedpg.verify.test_case import Subject
+from fastfedpg.verify.verdict import Row, not_applicable
+
+
+class Effects(NamedTuple):
+    """How much is drawn."""
+
+    points: int  # along the pilot, without noise
+    replicas: int  # of one round
+    samples: int  # of estimates at one theta
+    sweeps: Effort
+
+
+LONG = Effects(
+    points=8,
+    replicas=2048,
+    samples=32768,
+    sweeps=Effort(
+        seeds=32,
+        relaxations=12,
+        times=(0, 1, 4, 16, 64),
+        steps=(1, 2, 4, 8, 16),
+        long_steps=(1, 8, 64),
+        totals=((0, (1,)), (1, (1, 8)), (16, (1,))),
+        longer=(1, 3, 9),
+        steps_at_most=5e9,
+    ),
+)
+QUICK = Effects(
+    points=6,
+    replicas=512,
+    samples=4096,
+    sweeps=Effort(
+        seeds=16,
+        relaxations=8,
+        times=(0, 1, 16),
+        steps=(),
+        long_steps=(),
+        totals=(),
+        longer=(),
+        steps_at_most=5e8,
+        bias=False,
+    ),
+)
+
+
+class Part(NamedTuple):
+    """One piece of the work: rows, and what pictures show of it."""
+
+    title: str
+    work: Callable[[], tuple[Iterable[Row], dict[str, Any]]]
+
+
+def parts(settings: Settings, known: KnownProblem | None = None) -> list[Part]:
+    """All of it, on a problem that is given or named, or on the usual ones."""
+    if known is None and settings.problem is not None:
+        made = problems.make(settings.problem, settings.problem_args, settings.agents, settings.reward_range)
+        if isinstance(made, problems.Environments):
+            raise InputError(f"problem '{made.name}' can only be played; the theory is checked where J is known")
+        known = made
+    return list(_usual(settings) if known is None else _given(settings, known))
+
+
+def _given(settings: Settings, known: KnownProblem) -> Iterator[Part]:
+    subject = _subject(settings, known, known.name, settings.tau)
+    effects = QUICK if settings.quick else LONG
+    if isinstance(known, LQRProblem):
+        yield from _regulator(subject, effects)
+        return
+    if known.A == 1 or np.ptp(known.reward) == 0:
+        why = "there is one action only" if known.A == 1 else "all rewards are the same"
+        raise InputError(f"problem '{known.name}': {why}, so there is nothing to learn and no claim to check")
+    yield from _structure(subject, effects)
+    yield from _rounds(subject, effects)
+    yield Part(f"Theorem 2 without noise on {subject.name}", partial(_linear, subject))
+    if why := subject.undominated:
+        left_out = [not_applicable(name, "with noise", why) for name in ("Theorem 2, floors", "No heterogeneity bias")]
+        yield Part(f"noise floors on {subject.name}", lambda: (_of(subject, left_out), {}))
+    else:
+        yield from _sweeps(subject, effects)
+        yield from _bias(subject, effects)
+    yield from _stationary(subject, effects)
+
+
+def _usual(settings: Settings) -> Iterator[Part]:
+    """Small problems on which every claim can be decided within minutes."""
+    if settings.problem_args or settings.agents is not None or settings.reward_range is not None or settings.tau:
+        raise InputError("problem_args, agents, reward_range and tau say more about a problem; give --problem too")
+    effects = QUICK if settings.quick else LONG
+    entropy = _subject(settings, problems.random(agents=4, S=5, A=3, gamma=0.5), "random, tau = 0.2", 0.2)
+    plain = replace(entropy, tau=0.0, name="random, tau = 0")
+    torn = problems.compromise(agents=4, mid=0.5, gamma=0.5)
+    apart = replace(_subject(settings, torn, "compromise, tau = 0.1", 0.1), H=8, K=12, B=32)
+    different = problems.random(agents=4, S=5, A=3, gamma=0.5, kernel=0.5)
+    different = replace(different, rho=np.random.default_rng(0).dirichlet(np.ones(5), 4))
+    kernels = _subject(settings, different, "random, own kernels and rho, tau = 0.2", 0.2)
+    yield from _structure(entropy, effects)
+    yield from _rounds(entropy, effects)
+    yield Part(f"Theorem 2 without noise on {entropy.name}", partial(_linear, entropy))
+    yield Part(f"Theorem 2 without noise on {plain.name}", partial(_plain, plain))
+    yield from _sweeps(entropy, effects)
+    yield from _bias(apart, effects)
+    yield from _stationary(kernels, effects)
+    yield from _regulator(_subject(settings, basics.lqr(), "lqr", 0.0), effects)
+
+
+def _regulator(subject: Subject, effects: Effects) -> Iterator[Part]:
+    """Costs are not in [0, 1] there, and nothing is sampled: the exact claims alone."""
+
+    def known() -> tuple[list[Row], dict[str, Any]]:
+        return _of(subject, [*structure.proposition(subject), *structure.domination(subject)]), {}
+
+    yield Part(f"Proposition 1 and (12) on {subject.name}", known)
+    yield from _exact_rounds(subject, effects)
+    yield Part(f"Theorem 2 without noise on {subject.name}", partial(_linear, subject))
+
+
+def _subject(settings: Settings, known: KnownProblem, name: str, tau: float) -> Subject:
+    for setting in ("H", "B", "K"):
+        value = getattr(settings, setting)
+        if value is not None and value < 1:
+            raise InputError(f"{setting} = {value}; it must be at least 1")
+    if not 0 <= tau <= 1e6:
+        raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0, and at most 1e6")
+    enough = 1 if known.gamma == 0 else int(np.ceil(np.log(1e-5) / np.log(known.gamma)))
+    subject = Subject(known, tau, settings.H, settings.K or min(enough, 100), settings.B, name)
+    assert subject.exact  # what is wrong with a problem is said before anything is run
+    return subject
+
+
+def _of(subject: Subject, rows: Iterable[Row]) -> list[Row]:
+    return [replace(row, problem=subject.name) for row in rows]
+
+
+def _structure(subject: Subject, effects: Effects) -> Iterator[Part]:
+    def known() -> tuple[list[Row], dict[str, Any]]:
+        rows, errors = structure.truncation(subject)
+        return _of(subject, [*structure.proposition(subject), *structure.smoothness(subject), *rows]), {
+            "truncation": errors
+        }
+
+    def drawn() -> tuple[list[Row], dict[str, Any]]:
+        theta = subject.pilot.thetas[0]
+        found = estimates(subject.watched_sampled, theta, 2 * subject.replicas(effects.samples // 2))
+        means = gradients_at(subject.truncated, np.broadcast_to(theta, (1, subject.N, 1, theta.size)))[0, :, 0]
+        rows = _of(subject, structure.noise(subject, found, means))
+        return rows, {}
+
+    yield Part(f"Proposition 1 and the assumptions on {subject.name}", known)
+    yield Part(f"noise on {subject.name}", drawn)
+
+
+def _exact_rounds(subject: Subject, effects: Effects) -> Iterator[Part]:
+    yield Part(
+        f"one round without noise on {subject.name}", lambda: (_of(subject, lemmas.exact(subject, effects.points)), {})
+    )
+    yield Part(f"controls on {subject.name}", lambda: (_of(subject, lemmas.controls(subject)), {}))
+
+
+def _rounds(subject: Subject, effects: Effects) -> Iterator[Part]:
+    yield from _exact_rounds(subject, effects)
+    yield Part(
+        f"one round, replicas on {subject.name}",
+        lambda: (_of(subject, lemmas.sampled(subject, subject.replicas(effects.replicas))), {}),
+    )
+    yield Part(
+        f"one round, a-priori bounds on {subject.name}",
+        lambda: (_of(subject, lemmas.a_priori(subject, subject.replicas(effects.replicas))), {}),
+    )
+
+
+def _linear(subject: Subject) -> tuple[list[Row], dict[str, Any]]:
+    rows, course = rates.linear(subject)
+    return _of(subject, rows), {"linear": {subject.name: course}} if course else {}
+
+
+def _plain(subject: Subject) -> tuple[list[Row], dict[str, Any]]:
+    row, course = rates.plain(subject)
+    return _of(subject, [row]), {"plain": course}
+
+
+Check: TypeAlias = Callable[[Subject, Effort], tuple[list[Row], Any]]
+"""What runs a sweep: rows, and what is drawn of it."""
+
+
+def _sweep(
+    title: str, subject: Subject, effects: Effects, check: Check, drawn: Callable[[Any], dict[str, Any]]
+) -> Part:
+    def work() -> tuple[list[Row], dict[str, Any]]:
+        rows, found = check(subject, effects.sweeps)
+        return _of(subject, rows), drawn(found)
+
+    return Part(f"{title} on {subject.name}", work)
+
+
+def _sweeps(subject: Subject, effects: Effects) -> Iterator[Part]:
+    checks: dict[str, Check] = {"N": floors.in_N}
+    if effects.sweeps.steps:
+        checks["H"] = floors.in_H
+    if effects.sweeps.long_steps:
+        checks |= {"N, large eta H": floors.in_N_large, "H, fixed eta": floors.in_H_fixed_eta}
+    if effects.sweeps.totals:
+        checks["NHT"] = floors.in_NHT
+    for name, check in checks.items():
+        drawn = lambda found, name=name: {"floors": {name: found}}
+        yield _sweep(f"noise floor against {name}", subject, effects, check, drawn)
+
+
+def _bias(subject: Subject, effects: Effects) -> Iterator[Part]:
+    if effects.sweeps.bias:
+        yield _sweep("heterogeneity", subject, effects, bias.rows, lambda found: {"bias": found})
+
+
+def _stationary(subject: Subject, effects: Effects) -> Iterator[Part]:
+    if effects.sweeps.longer:
+        yield _sweep("Theorem 3", subject, effects, stationary.rows, lambda found: {"stationary": found})

@@ -1,0 +1,178 @@
+"""The report: all rows decided together, a table for people, verify.json and pictures."""
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from fastfedpg.draw.style import files
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import run_folder
+from fastfedpg.experiment.files import write_text
+from fastfedpg.problems import KnownProblem
+from fastfedpg.runtime import Diverged
+from fastfedpg.verify import figures
+from fastfedpg.verify.agenda import Part, parts
+from fastfedpg.verify.claims.floors import TooLong
+from fastfedpg.verify.claims.lemmas import Unsettled
+from fastfedpg.verify.options import Settings, Show
+from fastfedpg.verify.verdict import FAIL, FAMILY, NOT_APPLICABLE, UNDECIDED, Row, decided, open_question
+
+FILE = "verify.json"
+WIDE = 130
+"""Columns from which on the table also says what each row compares."""
+
+
+class Report(NamedTuple):
+    """What was found."""
+
+    rows: list[Row]
+    files: list[Path]
+
+    @property
+    def good(self) -> bool:
+        """Whether no claim failed."""
+        return not any(row.verdict == FAIL for row in self.rows)
+
+
+BROKEN = (
+    TooLong,
+    Unsettled,
+    Diverged,
+    InputError,
+    MemoryError,
+    np.linalg.LinAlgError,
+    ArithmeticError,
+    jax.errors.JaxRuntimeError,
+)
+
+
+def unseen(part: int, title: str) -> None:
+    """Nobody looks."""
+
+
+def names(out: Path) -> list[Path]:
+    """Every file that a report may write."""
+    return [out / FILE, *(f for name in figures.NAMES for f in files(out / name))]
+
+
+def clear(out: Path) -> None:
+    """Remove an earlier report."""
+    for file in names(out):
+        file.unlink(missing_ok=True)
+
+
+def verify(
+    settings: Settings,
+    out: Path | None = None,
+    problem: KnownProblem | None = None,
+    work: Sequence[Part] | None = None,
+    show: Show = unseen,
+    note: Callable[[str], None] = warnings.warn,
+) -> Report:
+    """Check every claim, on a problem if one is given or named; verify.json and pictures go to the folder `out`.
+
+    `work` are the parts to do, all of them unless given.
+    """
+    rows: list[Row] = []
+    data: dict[str, Any] = {}
+    with jax.enable_x64(True):
+        for k, part in enumerate(parts(settings, problem) if work is None else work):
+            show(k, part.title)
+            try:
+                found, drawn = part.work()
+            except BROKEN as error:  # one claim that can't be checked does not take the others with it
+                found, drawn = [replace(open_question(part.title, str(error)), problem="not checked")], {}
+            rows += found
+            for name, value in drawn.items():
+                data[name] = {**data[name], **value} if isinstance(data.get(name), dict) else value
+    rows = decided(rows)
+    return Report(rows, [] if out is None else _write(out, settings, rows, data, note))
+
+
+def _write(
+    out: Path, settings: Settings, rows: Sequence[Row], data: dict[str, Any], note: Callable[[str], None]
+) -> list[Path]:
+    """In the place of an earlier report; without matplotlib there are no pictures, and that is all."""
+    clear(out)
+    write_text(out / FILE, json.dumps(_plain(settings, rows), indent=2, allow_nan=False) + "\n")
+    try:
+        return [out / FILE, *figures.draw(out, rows, data)]
+    except InputError as error:
+        note(f"no pictures: {error}")
+        return [out / FILE]
+
+
+def _plain(settings: Settings, rows: Sequence[Row]) -> dict[str, Any]:
+    comparisons = sum(row.comparisons for row in rows)
+    return {
+        "settings": asdict(settings),
+        "versions": run_folder.versions(),
+        "family_wise_error": FAMILY,
+        "comparisons": comparisons,
+        "level_of_each": FAMILY / max(1, comparisons),
+        "verdicts": dict(Counter(row.words for row in rows)),
+        "rows": [_row(row) for row in rows],
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    number = lambda x: None if x is None or not np.isfinite(x) else float(x)
+    return {
+        "claim": row.claim,
+        "problem": row.problem,
+        "says": row.says,
+        "left": number(row.left),
+        "right": number(row.right),
+        "tightness": number(row.tightness),
+        "verdict": row.verdict,
+        "words": row.words,
+        "vacuous": row.vacuous,
+        "control": row.control,
+        "margin_interval": None if row.interval is None else [number(x) for x in row.interval],
+        "comparisons": row.comparisons,
+        "note": row.note,
+    }
+
+
+def table(rows: Sequence[Row], width: int) -> Table:
+    """For people, a section for each problem; what each row says in words only where there is room for it."""
+    wide = width >= WIDE
+    shown = Table(box=SIMPLE, pad_edge=False)
+    shown.add_column("claim")
+    if wide:
+        shown.add_column("left <= right", ratio=1)
+    for name in ("left", "right", "right/left"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("verdict", no_wrap=True)
+    number = lambda x: "" if x is None or not np.isfinite(x) else f"{x:.3g}"
+    for problem in dict.fromkeys(row.problem for row in rows):
+        shown.add_section()
+        shown.add_row(f"[bold]{escape(problem)}[/bold]")
+        for row in rows:
+            if row.problem == problem:
+                numbers = (number(row.left), number(row.right), number(row.tightness))
+                verdict = row.words.removesuffix(" at this sample size")
+                shown.add_row(*map(escape, (row.claim, *([row.says] if wide else []), *numbers, verdict)))
+    return shown
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """The last lines: how many of each, and why some claims do not apply or are open."""
+    counts = Counter(row.words for row in rows)
+    lines = [", ".join(f"{n} {words}" for words, n in counts.items())]
+    for row in rows:
+        if row.verdict in (NOT_APPLICABLE, UNDECIDED, FAIL):
+            lines.append(f"{row.verdict}: {row.claim} ({row.problem}): {row.note}")
+    comparisons = sum(row.comparisons for row in rows)
+    lines.append(f"family-wise error {FAMILY:g} over {comparisons} comparisons with noise in them, {len(rows)} rows")
+    return lines

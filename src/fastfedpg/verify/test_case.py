@@ -1,0 +1,164 @@
+"""What is verified: a problem with its exact oracle, and what an exact pilot met on the way to its optimum."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from fastfedpg.algorithms.fast_fedpg import fast_fedpg
+from fastfedpg.core import Algorithm, Problem
+from fastfedpg.errors import InputError
+from fastfedpg.problems import KnownProblem, TabularProblem, with_oracle
+from fastfedpg.problems.base import gap_function, gradient_function, lower_bound, optimum, theta_of
+from fastfedpg.theory import Pilot, pilot, theorem1_step_limit
+from fastfedpg.verify.recording import recording
+
+PILOT = 2000
+"""Steps after which a pilot ends, wherever it is."""
+TARGET = 1e-12
+"""The part of the first gap at which it ends."""
+MEMORY = 2**28
+"""Bytes of what the oracles of one recorded round remember."""
+HEADROOM = 1.5
+"""Times the pilot's L: where noise leads, off the pilot's way, Hessians are larger."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One problem. Everything is in cost units, where a table's costs lie in [0, 1]."""
+
+    known: KnownProblem
+    tau: float
+    H: int
+    K: int  # of sampled estimates, as B
+    B: int
+    name: str
+
+    @property
+    def tabular(self) -> TabularProblem:
+        """The arrays of a table; only a table can be sampled."""
+        if not isinstance(self.known, TabularProblem):
+            raise InputError(f"problem '{self.name}' is not a finite MDP")
+        return self.known
+
+    @property
+    def N(self) -> int:
+        """The number of agents."""
+        return self.known.N
+
+    @cached_property
+    def exact(self) -> Problem:
+        """With the exact oracle."""
+        return with_oracle(self.known, "exact", self.tau)
+
+    @cached_property
+    def truncated(self) -> Problem:
+        """With the mean of Eq. (5)."""
+        return with_oracle(self.known, "truncated", self.tau, K=self.K)
+
+    @cached_property
+    def sampled(self) -> Problem:
+        """With Eq. (5) itself."""
+        return with_oracle(self.known, "reinforce", self.tau, K=self.K, B=self.B)
+
+    @cached_property
+    def gradients(self) -> Callable[[Any], Any]:
+        """Every agent's exact gradient, a pure JAX function."""
+        return gradient_function(self.known, self.tau)
+
+    @cached_property
+    def pilot(self) -> Pilot:
+        """An exact run to the optimum."""
+        return pilot(self.gradients, gap_function(self.known, self.tau), self.exact.theta0, PILOT, TARGET)
+
+    @cached_property
+    def least(self) -> float:
+        """J*, or where the agents' dynamics differ the mean of their own optima, which is less."""
+        return lower_bound(self.known, self.tau)
+
+    @property
+    def L(self) -> float:
+        """L_estimate along the pilot."""
+        if not self.pilot.L > 0:
+            raise InputError("L = 0 along the pilot: J does not depend on the policy, so there is nothing to learn")
+        if self.pilot.gaps[0] <= self.rounding:
+            raise InputError("the first policy is already optimal, so that no claim about progress can be checked")
+        return self.pilot.L
+
+    @property
+    def undominated(self) -> str:
+        """Why gradient domination (12) is not there, in words; nothing where it is."""
+        if not self.known.shared:
+            return "P or rho differ between agents: (12) is about the average MDP"
+        if not isinstance(self.known, TabularProblem):
+            return ""
+        return "tau = 0: for softmax tables (12) fails on R^d, mu is 0" if self.tau == 0 else ""
+
+    @property
+    def J_size(self) -> float:
+        """How large J is, for what float64 loses of differences."""
+        return abs(self.least) + float(self.pilot.gaps[0])
+
+    @property
+    def noisy_L(self) -> float:
+        """L with room for where noise leads, off the pilot's way."""
+        return HEADROOM * self.L
+
+    @property
+    def alpha(self) -> float:
+        """The largest effective step that Theorem 1 allows with it."""
+        return self.eta(self.noisy_L) * self.H
+
+    def replicas(self, wanted: int) -> int:
+        """So many replicas of a recorded round, or as many as fit into MEMORY."""
+        d = np.shape(self.exact.theta0)[-1]
+        return int(np.clip(MEMORY // (16 * self.N * (self.H + 1) * d), 64, wanted))
+
+    def eta(self, L: float | None = None) -> float:
+        """Theorem 1's largest step."""
+        return theorem1_step_limit(L or self.L, self.H)
+
+    @cached_property
+    def fast(self) -> Callable[[Any], Algorithm]:
+        """Fast-FedPG as the theorems are about it, for any eta."""
+        return lambda eta: fast_fedpg(eta, self.H)
+
+    @cached_property
+    def watched(self) -> Problem:
+        """The exact problem with oracles that remember one round."""
+        return recording(self.exact, self.H + 1)
+
+    @cached_property
+    def watched_sampled(self) -> Problem:
+        """The sampled problem with such oracles."""
+        return recording(self.sampled, self.H + 1)
+
+    @cached_property
+    def stationary(self) -> np.ndarray:
+        """A stationary point: the optimum where it can be computed and is finite, or where the pilot ended."""
+        if not self.undominated:
+            return theta_of(self.known, optimum(self.known, self.tau).policy)
+        return np.asarray(self.pilot.thetas[-1])
+
+    @property
+    def rounding(self) -> float:
+        """What float64 loses of a difference of two gaps; a regulator's gaps are no differences themselves."""
+        return 4 * np.finfo(float).eps * self.J_size if isinstance(self.known, TabularProblem) else 0.0
+
+    def gaps(self, problem: Problem, thetas: Any) -> tuple[np.ndarray, np.ndarray]:
+        """J - J* and ||grad J||^2 of policies (n, d); J itself where there is no J*."""
+        found = problem.evaluate(thetas)
+        value = found.gap if self.known.shared else found.J
+        return value / self.known.scale, found.grad_norm_sq / self.known.scale**2
+
+    def gradients_at(self, theta: Any) -> np.ndarray:
+        """Every agent's exact gradient: (N, d)."""
+        with jax.enable_x64(True):
+            return np.asarray(self._compiled(np.asarray(theta, np.float64)))
+
+    @cached_property
+    def _compiled(self) -> Callable[[Any], Any]:
+        return jax.jit(self.gradients)

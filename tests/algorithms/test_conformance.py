@@ -1,0 +1,239 @@
+"""What every algorithm must pass. Adding an algorithm is adding a row to the table."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import reference as ref
+from fastfedpg import (
+    ALGORITHMS,
+    centralised_pg,
+    fast_fedpg,
+    fedavg_pg,
+    independent_pg,
+    loop,
+    scaffold_pg,
+    simulate,
+    with_oracle,
+)
+from fastfedpg.core import Algorithm, key_for
+from fastfedpg.errors import InputError
+from fastfedpg.problems import tabular_exact
+from fastfedpg.runtime import Schedule, message_sizes, simulate_records
+
+H, N, S, A = 3, 3, 4, 3
+d = S * A
+
+
+class Row(NamedTuple):
+    make: Callable[..., Algorithm]  # from eta; cached, so that one algorithm is compiled once for all tests
+    up: tuple[int, ...]  # vectors of length d that an agent sends, exchange by exchange
+    down: tuple[int, ...]  # and is sent
+    estimates: int  # per agent and round
+    local: int = H  # gradient steps in a round when there is one agent
+
+
+TABLE = {
+    "fast_fedpg": Row(cache(lambda eta: fast_fedpg(eta, H)), (1, 1), (1, 1), H + 1),
+    "fast_fedpg-reuse": Row(cache(lambda eta: fast_fedpg(eta, H, reuse=True)), (1, 1), (1, 1), H),
+    "fedavg_pg": Row(cache(lambda eta: fedavg_pg(eta, H)), (1,), (1,), H),
+    "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
+    "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
+    "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
+    "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
+}
+PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
+B, K = 4, 6
+
+
+@cache
+def problem(oracle: str, kernels: bool = False):
+    settings = {"gpomdp": {"B": B, "K": K, "baseline": "leave-one-out"}, "exact": {}}[oracle]
+    return with_oracle(ref.small_problem(N=N, S=S, A=A, seed=30, kernels=kernels), oracle, **settings)
+
+
+@pytest.fixture(params=TABLE, ids=str)
+def row(request) -> Row:
+    return TABLE[request.param]
+
+
+def test_every_algorithm_has_a_row():
+    assert {name.split("-")[0] for name in TABLE} == set(ALGORITHMS)
+
+
+def same(one, two, tolerance):
+    np.testing.assert_array_equal(one.rounds, two.rounds)
+    np.testing.assert_allclose(one.theta, two.theta, atol=tolerance, rtol=0)
+    np.testing.assert_allclose(one.returns, two.returns, atol=100 * tolerance, rtol=0)
+    assert list(one.metrics) == list(two.metrics)
+    for name in one.metrics:
+        np.testing.assert_allclose(one.metrics[name], two.metrics[name], rtol=100 * tolerance, atol=100 * tolerance)
+
+
+def test_loop_equals_simulate_exact(row):
+    """theta to 1e-12 in float64, and every metric that follows from it, after every one of 8 rounds."""
+    arguments = (problem("exact"), row.make(0.3), 8, 1)
+    same(loop(*arguments), simulate(*arguments), 1e-12)
+
+
+def test_loop_equals_simulate_sampled(row):
+    """1e-9 over 20 rounds: the same trajectories, drawn from the same counters."""
+    arguments = (problem("gpomdp"), row.make(0.3), 20, 2)
+    looped = loop(*arguments, metrics_every=5)
+    same(looped, simulate(*arguments, metrics_every=5), 1e-9)
+    assert np.abs(looped.theta[0] - looped.theta[1]).max() > 1e-2, "seeds differ"
+
+
+def test_loop_equals_simulate_with_some_agents_and_their_own_kernels(row):
+    """Two of three agents a round: the others' memory is untouched, and nothing is counted for them."""
+    arguments = (problem("gpomdp", kernels=True), row.make(0.3), 6, 2)
+    partial = simulate(*arguments, participants=2)
+    same(loop(*arguments, participants=2), partial, 1e-9)
+    full = simulate(*arguments)
+    assert (partial.final("env_steps") * 3 == full.final("env_steps") * 2).all()
+    np.testing.assert_allclose(partial.final("bytes_up") * 3, full.final("bytes_up") * 2)
+    assert np.abs(partial.theta - full.theta).max() > 1e-3
+
+
+DEPLOYED = pytest.mark.parametrize(
+    ("oracle", "kernels", "participants", "rounds", "tolerance"),
+    [
+        pytest.param("exact", False, None, 8, 1e-12, id="exact"),
+        pytest.param("gpomdp", False, None, 20, 1e-9, id="sampled"),
+        pytest.param("gpomdp", True, 2, 6, 1e-9, id="some-agents-own-kernels"),
+    ],
+)
+
+
+@DEPLOYED
+def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, kernels, participants, rounds, tolerance):
+    """Agents behind sockets, reached by Flower's apps: theta after each round, and who took part in it."""
+    grid = pytest.importorskip("grid", exc_type=ImportError)
+    p, algorithm = problem(oracle, kernels), row.make(0.3)
+    if algorithm.per_agent:
+        with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
+            grid.agents_of(p, algorithm, tmp_path)
+        with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
+            grid.rounds_of(None, p, algorithm)
+        return
+    schedule = Schedule(rounds, participants=participants)
+    with grid.grid_of(grid.agents_of(p, algorithm, tmp_path)) as nodes:
+        there = grid.federated(grid.engine_of(nodes), p, algorithm, schedule)
+    here = [*simulate_records(p, algorithm, schedule)]
+    assert [r.round for r in there] == [r.round for r in here] == [*range(rounds + 1)]
+    for one, two in zip(there, here, strict=True):
+        np.testing.assert_allclose(one.theta, two.theta, atol=tolerance, rtol=0)
+        np.testing.assert_allclose(one.evaluation.J, two.evaluation.J, atol=100 * tolerance, rtol=0)
+        np.testing.assert_allclose(one.rounds_taken, two.rounds_taken, rtol=1e-15)
+    assert np.abs(here[-1].theta).max() > 0.01, "theta has moved"
+    # One greeting a node, and one question for each exchange of a round that it took part in.
+    assert len(nodes.asked) == N + rounds * (participants or N) * len(row.up)
+
+
+def test_messages_are_the_declared_arrays_and_nothing_else(row):
+    """Every message is vectors of theta's own shape and dtype; sizes, synchronisations and samples follow from them."""
+    p, algorithm, theta = problem("gpomdp"), row.make(0.3), jnp.zeros(d)
+    state, down, memory = algorithm.init(theta, N)
+    first = lambda tree: jax.tree.map(lambda x: x[0], tree)
+    oracle, memory = p.oracle(jnp.asarray(p.tasks[0])), first(memory)
+    state, down = (first(state), first(down)) if algorithm.per_agent else (state, down)
+    for e in algorithm.exchanges:
+        memory, _, up, _ = e.agent(memory, (), down, oracle, jax.random.key(0))
+        for message in (up, down):
+            for leaf in jax.tree.leaves(message):
+                assert isinstance(leaf, jax.Array)
+                assert (leaf.shape, leaf.dtype) == ((d,), theta.dtype)
+        state, down = e.server(state, up, 1.0, jax.random.key(0))
+    sizes = message_sizes(p, algorithm, theta)
+    assert sizes[:4] == tuple(n * d * size for size in (1, 8) for n in (sum(row.up), sum(row.down)))
+    assert sizes.syncs == len(row.up)
+    assert message_sizes(p, algorithm, jnp.zeros(d, jnp.float32)).bytes_up == sizes.bytes_up // 2
+    result = simulate(p, algorithm, 2)
+    assert result.final("env_steps")[0] == 2 * N * row.estimates * B * K
+    assert result.final("floats_down")[0] == 2 * sizes.floats_down
+    assert result.final("syncs")[0] == 2 * sizes.syncs
+
+
+def test_nothing_is_traced_a_second_time(row):
+    """Rounds after the first, and records of another length, run the program that is already there."""
+    traces = []
+
+    def counted(e):
+        def agent(*arguments):
+            traces.append(e.name)
+            return e.agent(*arguments)
+
+        return e._replace(agent=agent)
+
+    algorithm = row.make(0.3)
+    algorithm = algorithm._replace(exchanges=tuple(counted(e) for e in algorithm.exchanges))
+    seen = []
+    for _ in simulate_records(problem("exact"), algorithm, Schedule(7, metrics_every=3)):
+        seen.append(len(traces))
+    assert len(seen) == 4
+    assert seen[1] == seen[-1] > 0
+    list(simulate_records(problem("exact"), algorithm, Schedule(4, first_seed=3)))
+    assert len(traces) == seen[-1], "nor in a second run of the same objects"
+
+
+def test_dtype_is_kept(row):
+    """A float32 theta stays float32, in 64-bit mode and under a sweep of float64 step sizes too."""
+    result = simulate(
+        problem("gpomdp"), row.make.__wrapped__, 2, theta0=np.zeros(d, np.float32), sweep=np.array([0.1, 0.2])
+    )
+    assert result.theta.dtype == np.float32
+
+
+def test_vmap_over_eta_and_seeds_equals_single_runs(row):
+    etas = [0.1, 0.4]
+    swept = simulate(problem("gpomdp"), row.make.__wrapped__, 4, seeds=2, sweep=etas)
+    assert swept.theta.shape[:2] == (2, 2)
+    for k, eta in enumerate(etas):
+        single = simulate(problem("gpomdp"), row.make(eta), 4, first_seed=1)
+        np.testing.assert_allclose(swept.theta[k, 1], single.theta[0], atol=1e-10)
+        np.testing.assert_allclose(swept.metrics["drift"][k, 1, 1:], single.metrics["drift"][0, 1:], rtol=1e-8)
+
+
+def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
+    order = np.array([2, 0, 1])
+    p = problem("gpomdp")
+    permuted = p._replace(tasks=p.tasks[order], ids=p.ids[order])
+    one, two = simulate(p, row.make(0.3), 5), simulate(permuted, row.make(0.3), 5)
+    expected = one.theta[:, order] if row.make(0.3).per_agent else one.theta
+    np.testing.assert_allclose(two.theta, expected, atol=1e-12)
+
+
+def test_one_agent_is_the_single_agent_method(row):
+    """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps."""
+    alone = ref.small_problem(N=1, S=S, A=A, seed=31)
+    theta = np.zeros((S, A))
+    for _ in range(4 * row.local):
+        theta = theta - 0.3 * tabular_exact.gradient(alone, theta)
+    result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
+    np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
+
+
+def test_one_agent_with_noise_equals_fedavg():
+    """With common random numbers the local trajectories are the same ones, so all methods with H fresh steps agree."""
+    p = with_oracle(ref.small_problem(N=1, S=S, A=A, seed=32), "reinforce", B=2, K=5)
+    plain = simulate(p, fedavg_pg(0.2, H), 5).theta
+    for make in (fast_fedpg, scaffold_pg, independent_pg):
+        np.testing.assert_allclose(simulate(p, make(0.2, H), 5).theta.reshape(plain.shape), plain, atol=1e-10)
+
+
+def test_keys_differ_in_every_counter():
+    names = [(0, 0, "local", 0), (1, 0, "local", 0), (0, 1, "local", 0), (0, 0, "gradient", 0), (0, 0, "local", 1)]
+    keys = {tuple(np.asarray(jax.random.key_data(key_for(*name)))) for name in [*names, (0, 0, "local", None)]}
+    assert len(keys) == 6
+
+
+def test_the_plain_loop_without_any_compilation():
+    """`jax.disable_jit` leaves Python alone to do the work: the same numbers."""
+    with jax.disable_jit():
+        plain = loop(problem("gpomdp"), fast_fedpg(0.3, H), 1)
+    np.testing.assert_allclose(plain.theta, simulate(problem("gpomdp"), fast_fedpg(0.3, H), 1).theta, atol=1e-12)
