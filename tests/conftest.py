@@ -8,8 +8,10 @@ from pathlib import Path
 os.environ["XLA_FLAGS"] = (
     f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
 ).strip()
-# Commands that tests start as processes of their own keep no compiled programs in the user's home folder.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
+# Compiled programs are shared by workers, by the processes that tests start, and by one run of the tests and the next.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import jax
 import pytest
