@@ -169,9 +169,9 @@ class Problem(NamedTuple):
 
     `tasks` is a pytree with leading axis N, `ids` the agents' numbers in the random keys, `oracle(task)` builds an
     agent's oracle, `evaluate(thetas)` is the edge where costs become rewards again. Where not every theta has a value,
-    `outside(theta)` says in words why this one has none, and nothing where it has one; `amiss(batch)` does so for what
-    was played. `failure()` is what an environment outside JAX has raised, of which JAX says little; `rest()` ends its
-    processes until it is played again.
+    `why_undefined(theta)` says in words why this one has none, and nothing where it has one; `explain_batch(batch)`
+    does so for what was played. `host_error()` is what an environment outside JAX has raised, of which JAX says
+    little; `release()` ends its processes until it is played again.
     """
 
     tasks: Task
@@ -179,10 +179,10 @@ class Problem(NamedTuple):
     oracle: Callable[[Task], Oracle]
     evaluate: Callable[[Any], Evaluation]
     theta0: Any
-    outside: Callable[[Any], str] | None = None
-    amiss: Callable[[Batch], str] | None = None
-    failure: Callable[[], Exception | None] | None = None
-    rest: Callable[[], None] | None = None
+    why_undefined: Callable[[Any], str] | None = None
+    explain_batch: Callable[[Batch], str] | None = None
+    host_error: Callable[[], Exception | None] | None = None
+    release: Callable[[], None] | None = None
 
     @property
     def N(self) -> int:

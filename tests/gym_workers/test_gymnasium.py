@@ -47,7 +47,7 @@ def make():
 
     yield build
     for envs in made:
-        envs.rest()
+        envs.release()
 
 
 def same(one, other):
@@ -118,7 +118,7 @@ def test_workers_and_lanes_do_not_matter(make):
     np.testing.assert_array_equal(2 * got.rewards[:, 0], got.rewards[:, 1])
     assert same(played(two.only(1), policy, two.only(1).tasks[0], theta, keys[0], 7, K), [x[0, 1] for x in got])
     pids = [x.process.pid for x in two.play.args[0].members]
-    two.rest()
+    two.release()
     assert len(pids) == 2
     assert not any(map(running, pids))
     assert same(got, every(two.tasks, theta, keys))
@@ -237,7 +237,7 @@ def faulty():
     """One agent for each fault, and before them one without."""
     envs = environments([Line, *(partial(Line, x) for x in FAULTS)], patience=1, workers=1)
     yield envs, jax.jit(lambda task: envs.play(WALK, task, THETA, KEY, 10, 3).rewards)
-    envs.rest()
+    envs.release()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -247,8 +247,8 @@ def test_failures_are_named(faulty, caplog, fault):
     with pytest.raises(jax.errors.JaxRuntimeError, match="EnvironmentFailed"):
         play(jnp.int32(agent)).block_until_ready()
     with pytest.raises(EnvironmentFailed, match=f"^the environment of agent {agent}, {FAULTS[fault]}"):
-        raise envs.failure()
-    assert envs.failure() is None
+        raise envs.host_error()
+    assert envs.host_error() is None
     assert not caplog.records
     if fault == "killed":
         assert play(jnp.int32(0)).shape == (10, 3)  # by new processes
@@ -283,7 +283,7 @@ def test_rewards_outside_their_range(make):
     envs = make([Line], reward_range=(0, 4))
     with pytest.raises(EnvironmentFailed):
         played(envs, WALK, 0, THETA, KEY, 10, 30)
-    assert "lies outside reward_range = (0, 4)" in str(envs.failure())
+    assert "lies outside reward_range = (0, 4)" in str(envs.host_error())
 
 
 def test_no_process_survives_its_parent(tmp_path):
@@ -377,7 +377,7 @@ def test_a_refusal_in_the_middle_is_remembered(make, tmp_path):
     envs = make([partial(own_envs.counted, tmp_path / "built", most=1)])
     with pytest.raises(InputError, match="agent 0: no wheels"):
         played(envs, WALK, 0, THETA, KEY, 10, 3)
-    assert "no wheels" in str(envs.failure())
+    assert "no wheels" in str(envs.host_error())
 
 
 def test_one_that_hangs_is_noticed_while_others_answer(make):
@@ -402,7 +402,7 @@ def test_a_policy_that_has_diverged_is_not_the_environments_fault(make, capfd):
     assert got.alive[1].all()
     assert not got.terminated[1].any()
     assert not got.choices[1].any()
-    assert envs.failure() is None
+    assert envs.host_error() is None
     assert not capfd.readouterr().err
 
 
@@ -476,7 +476,7 @@ def test_rewards_of_mujoco_families(family, capfd):
     envs = family(agents=3)
     o, a = envs.observations.width, envs.actions.width
     got = played(envs, own_envs.steered(a), 1, jnp.linspace(-0.5, 0.5, o * a), KEY, 10, 3)
-    envs.rest()
+    envs.release()
     assert "settotalmass" not in capfd.readouterr().err
     env = gymnasium.make("HalfCheetah-v5" if family is mujoco.half_cheetah_vel else "Ant-v5").unwrapped
     env.reset(seed=int(jax.random.bits(jax.random.split(jax.random.fold_in(KEY, 0))[0], dtype=jnp.uint32) >> 1))

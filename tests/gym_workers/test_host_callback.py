@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fastfedpg.gym_workers.host_callback import outside
+from fastfedpg.gym_workers.host_callback import call_host
 
 
 def host(x, n):
@@ -16,7 +16,7 @@ def host(x, n):
 
 def called(x, n):
     """Running sums, divided by 3, and a number more."""
-    return outside(host, (jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct((), jnp.int32)), x, n)
+    return call_host(host, (jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct((), jnp.int32)), x, n)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -46,4 +46,4 @@ def test_what_the_host_raises_is_raised():
         raise ValueError("out of order")
 
     with pytest.raises(ValueError, match="out of order"):
-        outside(broken, [jax.ShapeDtypeStruct((), jnp.float32)], jnp.float32(1))
+        call_host(broken, [jax.ShapeDtypeStruct((), jnp.float32)], jnp.float32(1))

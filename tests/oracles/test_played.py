@@ -16,7 +16,7 @@ from fastfedpg.experiment.plan import plan
 from fastfedpg.oracles import critic
 from fastfedpg.policies import linear, table
 from fastfedpg.problems import Sparse, TabularProblem, as_environments, with_policy
-from fastfedpg.problems.with_policy import EVALUATION, amiss
+from fastfedpg.problems.with_policy import EVALUATION, explain_episodes
 from fastfedpg.runtime import Schedule, loop_records, message_sizes, simulate_records
 from fastfedpg.runtime.result import walk
 from fastfedpg.spaces import Discrete, box
@@ -243,7 +243,7 @@ def test_what_is_amiss_is_said_with_step_and_value(value, said):
     rewards[1, 1], alive[1, 2], rewards[1, 2] = value, False, 9.0
     seen = jnp.zeros((2, 4, 1))
     episodes = Episodes(seen, seen[:, :3], jnp.asarray(rewards), jnp.asarray(alive), jnp.zeros(2, bool))
-    found = amiss(episodes, (0.0, 1.0))
+    found = explain_episodes(episodes, (0.0, 1.0))
     assert found.startswith(f"the reward of step 1 of trajectory 1 is {said}" if said else "")
     assert bool(found) == bool(said)
 

@@ -18,7 +18,7 @@ from fastfedpg.experiment.config import from_toml
 from fastfedpg.federation import site
 from fastfedpg.mdp import regulator
 from fastfedpg.problems import LQRProblem, compromise, load, lqr_exact, make, with_oracle
-from fastfedpg.problems.lqr import outside, radius
+from fastfedpg.problems.lqr import radius, why_undefined
 
 P = make("lqr")
 NOISY = make("lqr", {"noise": 0.7, "seed": 3})
@@ -190,13 +190,13 @@ def test_outside_the_stable_set_nothing_has_a_value():
     for eigenvalue in (1.0051, 3.0, 1e10, 1e200):
         F = -turn @ np.diag([0.5, eigenvalue]) @ turn.T
         assert radius(p, F) > 1
-        assert f"spectral radius {radius(p, F):.6g}" in outside(p, F)
+        assert f"spectral radius {radius(p, F):.6g}" in why_undefined(p, F)
         assert np.isinf(lqr_exact.J(p, F))
         assert np.isnan(lqr_exact.gradient(p, F)).all()
         for part in lqr_exact.evaluator(p)(F.reshape(1, -1)):
             assert np.isnan(part).all()
     F = -turn @ np.diag([0.5, 1.0049]) @ turn.T
-    assert outside(p, F) == ""
+    assert why_undefined(p, F) == ""
     assert np.isfinite(lqr_exact.J(p, F))
 
 
@@ -478,4 +478,4 @@ def test_wrong_arguments_in_python():
         lqr_exact.J(P, [1.0, 2.0])
     with pytest.raises(InputError, match="theta0: the gain is not stable"):
         simulate(EXACT, fast_fedpg(0.1, 1), 1, theta0=np.full(6, 2.0))
-    assert with_oracle(compromise()).outside is None
+    assert with_oracle(compromise()).why_undefined is None

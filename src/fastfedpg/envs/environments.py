@@ -40,9 +40,9 @@ class Environments:
         agents: their names.
         source: all that decides its numbers, in words: runs of different sources are not compared.
         made_of: a problem whose arrays say it all, where there is one.
-        failure: what an environment outside JAX has raised, if it did.
+        host_error: what an environment outside JAX has raised, if it did.
         frames: one episode as pictures, where it can be drawn.
-        rest: ends its processes until it is played again, where it has any.
+        release: ends its processes until it is played again, where it has any.
         one: the same with one of the agents, where more than its task must be left of the others.
     """
 
@@ -59,9 +59,9 @@ class Environments:
     agents: tuple[str, ...] = ()
     source: str = ""
     made_of: Any = field(default=None, repr=False)
-    failure: Callable[[], Exception | None] | None = field(default=None, repr=False)
+    host_error: Callable[[], Exception | None] | None = field(default=None, repr=False)
     frames: Frames | None = field(default=None, repr=False)
-    rest: Callable[[], None] | None = field(default=None, repr=False)
+    release: Callable[[], None] | None = field(default=None, repr=False)
     one: Callable[[int], "Environments"] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class Environments:
         """The same environments with one of the agents; nothing is left of the others."""
         own = {"tasks": jax.tree.map(lambda x: x[i : i + 1], self.tasks)}
         if self.one is not None:
-            alone, names = self.one(i), ("tasks", "play", "source", "failure", "frames", "rest", "one")
+            alone, names = self.one(i), ("tasks", "play", "source", "host_error", "frames", "release", "one")
             own = {name: getattr(alone, name) for name in names}
         return replace(self, **own, agents=self.agents[i : i + 1])
 

@@ -139,8 +139,8 @@ def execute(
     except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
         state, stopped = "failed", error
     finally:
-        if planned.problem.rest is not None:
-            planned.problem.rest()
+        if planned.problem.release is not None:
+            planned.problem.release()
     with _uninterrupted():
         if state == "interrupted":
             stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")

@@ -16,7 +16,7 @@ from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.fingerprint import told
 from fastfedpg.errors import EnvironmentFailed, InputError, missing_extra
 from fastfedpg.gym_workers import make_env
-from fastfedpg.gym_workers.host_callback import outside
+from fastfedpg.gym_workers.host_callback import call_host
 from fastfedpg.gym_workers.pool import LARGEST, Pool, cores
 from fastfedpg.gym_workers.worker_handle import Job, Sent, pickled
 from fastfedpg.policies import Policy
@@ -107,9 +107,9 @@ def _together(agents: Sequence[Agent], pool: Pool, **common: Any) -> Environment
         tasks=np.arange(len(agents), dtype=np.int32),
         play=partial(_play, pool, tuple(x.part for x in agents), limits, widths),
         source=f"gymnasium {_gymnasium().__version__}: {'; '.join(x.words for x in agents)}",
-        failure=pool.failure,
+        host_error=pool.host_error,
         frames=partial(_frames, pool),
-        rest=pool.rest,
+        release=pool.release,
         one=one,
     )
 
@@ -192,7 +192,7 @@ def _looked_at(pool: Pool, sent: list[Sent]) -> list[dict[str, Any]]:
     try:
         seen = dict(zip(order, pool.work([Job(i, "described") for i in order]), strict=True))
     except (EnvironmentFailed, InputError):
-        pool.failure()  # it is raised here and now
+        pool.host_error()  # it is raised here and now
         raise
     for i in order:
         for kind, example in (("observations", "FlattenObservation"), ("actions", "FlattenAction or TransformAction")):
@@ -249,7 +249,7 @@ def _play(
     flag = partial(jax.ShapeDtypeStruct, dtype=jnp.bool_)
     shapes = (real((B, K + 1, o)), real((B, K, a)), real((B, K)), flag((B, K)), flag((B,)))
     host = partial(pool.play, sent, limits, parts, K, widths)
-    return Episodes(*outside(host, shapes, theta, jnp.asarray(task, jnp.int32), seeds, noise))
+    return Episodes(*call_host(host, shapes, theta, jnp.asarray(task, jnp.int32), seeds, noise))
 
 
 def _frames(
@@ -265,7 +265,7 @@ def _frames(
     try:
         return list(drawing.work([Job(agent, "frames", (theta, noise, seed, every), sent)])[0])
     finally:
-        drawing.rest()
+        drawing.release()
 
 
 def _without_screen() -> dict[str, str]:

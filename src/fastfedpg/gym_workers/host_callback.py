@@ -18,15 +18,15 @@ from jax.interpreters import batching, mlir
 Host = Callable[..., Sequence[np.ndarray]]
 """Arrays with the same leading axes, one for each vmap, to results with these axes; pure."""
 
-outside_p = Primitive("outside")
-outside_p.multiple_results = True
+call_host_p = Primitive("call_host")
+call_host_p.multiple_results = True
 
 
-def outside(host: Host, results: Sequence[jax.ShapeDtypeStruct], *args: Any) -> list[Any]:
+def call_host(host: Host, results: Sequence[jax.ShapeDtypeStruct], *args: Any) -> list[Any]:
     """The host's answer to the arguments, under jit and vmap; it has no derivative."""
     # On XLA's threads the caller's 64-bit mode is not known, and JAX would round: float64 travels as two words.
     words = [jax.ShapeDtypeStruct((*x.shape, 2), jnp.uint32) if x.dtype == jnp.float64 else x for x in results]
-    found = outside_p.bind(*map(jax.lax.stop_gradient, args), host=Worded(host), results=tuple(words))
+    found = call_host_p.bind(*map(jax.lax.stop_gradient, args), host=Worded(host), results=tuple(words))
     return [
         jax.lax.bitcast_convert_type(x, jnp.float64) if wanted.dtype == jnp.float64 else x
         for x, wanted in zip(found, results, strict=True)
@@ -65,10 +65,10 @@ def _batch(args: Any, axes: Any, *, host: Host, results: Sequence[jax.ShapeDtype
     n = next(x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
     first = lambda x, axis: jnp.broadcast_to(x, (n, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
     more = tuple(jax.ShapeDtypeStruct((n, *x.shape), x.dtype) for x in results)
-    return outside_p.bind(*map(first, args, axes), host=host, results=more), [0] * len(more)
+    return call_host_p.bind(*map(first, args, axes), host=host, results=more), [0] * len(more)
 
 
-outside_p.def_abstract_eval(_shapes)
-outside_p.def_impl(_now)
-mlir.register_lowering(outside_p, _lower)
-batching.primitive_batchers[outside_p] = _batch
+call_host_p.def_abstract_eval(_shapes)
+call_host_p.def_impl(_now)
+mlir.register_lowering(call_host_p, _lower)
+batching.primitive_batchers[call_host_p] = _batch

@@ -55,7 +55,7 @@ def cores() -> int:
 
 
 class Pool:
-    """At most `count` processes for the environments of some agents: there from their first job until they `rest`.
+    """At most `count` processes for the environments of some agents: there from their first job until their `release`.
 
     Args:
         agents: for each agent what its environment is made of, pickled.
@@ -77,12 +77,12 @@ class Pool:
         self.failed: EnvironmentFailed | InputError | None = None
         self.free = weakref.finalize(self, _free, self.members, self.files, self.owner)
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """End the processes and give their memory back; the next job starts them anew."""
         with self.lock:
             _free(self.members, self.files, self.owner)
 
-    def failure(self) -> EnvironmentFailed | InputError | None:
+    def host_error(self) -> EnvironmentFailed | InputError | None:
         """What ended the last call, if it failed; asked again, nothing."""
         failed, self.failed = self.failed, None
         return failed

@@ -115,7 +115,7 @@ def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: 
             reward = float(paid)
             if not lo <= reward <= hi:
                 beat[1] = j
-                outside(reward, lo, hi)
+                check_reward(reward, lo, hi)
             rewards[j, k] = reward
             if ended or cut:
                 terminated[j] = ended
@@ -157,7 +157,7 @@ def missing(observations: np.ndarray, beat: Any) -> None:
     raise Wrong(f"number {columns[0]} of the observation is {observations[rows[0], columns[0]]}")
 
 
-def outside(reward: float, lo: float, hi: float) -> None:
+def check_reward(reward: float, lo: float, hi: float) -> None:
     """Say what is wrong with a reward."""
     if math.isfinite(reward):
         raise Wrong(f"the reward {reward:g} lies outside reward_range = ({lo:g}, {hi:g})")

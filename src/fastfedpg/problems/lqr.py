@@ -70,7 +70,7 @@ class LQRProblem:
         put("F0", _default(self) if self.F0 is None else tabular_checks.array("F0", self.F0))
         if self.F0.shape != self.theta_shape:
             raise InputError(f"F0 has shape {self.F0.shape}; it must be {self.theta_shape}: inputs, states")
-        if said := outside(self, self.F0):
+        if said := why_undefined(self, self.F0):
             raise InputError(f"F0: {said}")
 
     @property
@@ -135,7 +135,7 @@ def radius(problem: LQRProblem, F: Any) -> float:
     return float(np.sqrt(problem.gamma) * np.abs(np.linalg.eigvals(problem.A - problem.B @ F)).max())
 
 
-def outside(problem: LQRProblem, F: Any) -> str:
+def why_undefined(problem: LQRProblem, F: Any) -> str:
     """Why a gain has no value, in words; nothing where it has one."""
     r = radius(problem, F)
     return "" if r < 1 else f"the gain is not stable: sqrt(gamma) (A - B F) has spectral radius {r:.6g}, not below 1"

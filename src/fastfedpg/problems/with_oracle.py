@@ -12,7 +12,7 @@ from fastfedpg.oracles import ORACLES
 from fastfedpg.oracles.regulated import lqr
 from fastfedpg.problems import lqr_exact
 from fastfedpg.problems.base import AnyProblem
-from fastfedpg.problems.lqr import LQRProblem, outside
+from fastfedpg.problems.lqr import LQRProblem, why_undefined
 from fastfedpg.problems.tabular_checks import oracle_settings
 from fastfedpg.problems.tabular_exact import evaluator
 
@@ -73,5 +73,5 @@ def _regulated(problem: LQRProblem, oracle: str, tau: float, settings: dict[str,
         lambda task: lqr(model, *task),
         lqr_exact.evaluator(problem),
         problem.F0.reshape(-1),
-        lambda theta: outside(problem, theta),
+        lambda theta: why_undefined(problem, theta),
     )

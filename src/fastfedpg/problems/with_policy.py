@@ -81,9 +81,9 @@ def with_policy(
         lambda task: make(game(task), **settings),
         Evaluator(worth, environments.tasks, ids, stated),
         np.asarray(policy.init(key_for(0, 0, "policy"))),
-        amiss=lambda batch: amiss(batch.episodes, stated),
-        failure=environments.failure,
-        rest=environments.rest,
+        explain_batch=lambda batch: explain_episodes(batch.episodes, stated),
+        host_error=environments.host_error,
+        release=environments.release,
     )
 
 
@@ -127,11 +127,11 @@ class Evaluator:
         if not np.isfinite(theta).all():
             return
         task = jax.tree.map(lambda x: jnp.asarray(x[i]), self.tasks)
-        if said := amiss(self.one(jnp.asarray(theta), task, self.ids[i]).episodes, self.stated):
+        if said := explain_episodes(self.one(jnp.asarray(theta), task, self.ids[i]).episodes, self.stated):
             raise EnvironmentFailed(f"agent {self.ids[i]}, while a policy was evaluated: {said}")
 
 
-def amiss(episodes: Episodes, stated: tuple[float, float] | None) -> str:
+def explain_episodes(episodes: Episodes, stated: tuple[float, float] | None) -> str:
     """What is wrong with what was played, in words; nothing where all is well. Steps are counted from 0."""
     seen, r = np.asarray(episodes.observations), np.asarray(episodes.rewards)
     for b, k in np.argwhere(~np.isfinite(seen).all(axis=2)):

@@ -14,7 +14,7 @@ def explain(
     problem: Problem, e: Exchange, task: Task, memory: Any, own: Any, down: Any, key: Any, theta_bar: Any
 ) -> str:
     """The agent's half of the exchange once more, step by step, in words; nothing where the problem has none."""
-    if problem.outside is None and problem.amiss is None:
+    if problem.why_undefined is None and problem.explain_batch is None:
         return ""
     asked: list[np.ndarray] = []
     seen: list[str] = []
@@ -22,20 +22,24 @@ def explain(
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
         asked.append(np.asarray(theta))
-        if problem.amiss is not None and np.isfinite(asked[-1]).all() and (said := problem.amiss(batch)):
+        if (
+            problem.explain_batch is not None
+            and np.isfinite(asked[-1]).all()
+            and (said := problem.explain_batch(batch))
+        ):
             seen.append(said)
         return oracle.gradient(theta, own, batch)
 
     watched: Oracle = oracle._replace(sample=_compiled(oracle.sample), gradient=gradient)
     with jax.disable_jit():
         e.agent(memory, own, down, watched, key)
-    if seen or problem.outside is None:
+    if seen or problem.why_undefined is None:
         return next(iter(seen), "")
     moves, before = 0, np.asarray(theta_bar)
     for theta in asked:
         moves += not np.array_equal(theta, before)  # the first may be asked where the round began, or after a step
         before = theta
-        if said := problem.outside(theta):
+        if said := problem.why_undefined(theta):
             return f"after local step {moves} {said}" if moves else f"where the round began {said}"
     return ""
 
@@ -57,7 +61,7 @@ def in_own_words(problem: Problem) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # what a callback raises comes back as one or another of JAX's
-        own = None if problem.failure is None else problem.failure()
+        own = None if problem.host_error is None else problem.host_error()
         if own is None:
             raise
         raise own from error
@@ -65,7 +69,7 @@ def in_own_words(problem: Problem) -> Iterator[None]:
 
 def explain_value(problem: Problem, theta: Any) -> str:
     """Why a policy (d,), or one of the agents' own (N, d), has no value."""
-    if problem.outside is None:
+    if problem.why_undefined is None:
         return ""
-    said = (problem.outside(each) for each in np.reshape(theta, (-1, np.shape(theta)[-1])))
+    said = (problem.why_undefined(each) for each in np.reshape(theta, (-1, np.shape(theta)[-1])))
     return next((words for words in said if words), "")

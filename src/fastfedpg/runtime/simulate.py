@@ -117,7 +117,7 @@ def simulate_records(
                 counts = Counts(*(np.asarray(x) for x in layout.whole(counts)))
                 found = _first_bad(example, counts.bad, number, all_of_them=sweep is not None)
                 if found is not None:
-                    if (problem.outside or problem.amiss) and sweep is None:
+                    if (problem.why_undefined or problem.explain_batch) and sweep is None:
                         with in_own_words(problem):
                             before, _ = program.advance(*what, *given, Parts(*now[2:6]), now.round, found.round - 1)
                         found = _in_words(problem, example, schedule, layout.whole(before._asdict()), now, found)
