@@ -28,7 +28,7 @@ from fastfedpg.policies import POLICIES
 from fastfedpg.problems import PLAYED, PROBLEMS, compromise, compromise_grid, tabular_exact
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
-RUN_FILES = {"config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+RUN_FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
 COLUMNS = (
     "seed round J gap grad_norm_sq return_mean return_worst return_q25 return_median return_q75 drift env_steps "
     "floats_up floats_down bytes_up bytes_down syncs"
@@ -329,7 +329,7 @@ def test_ctrl_c_keeps_what_was_done(tmp_path):
     message = complaints.splitlines()[-1]
     assert message == (
         f"fastfedpg: interrupted after round {recorded[-1]} of 5000000; "
-        "kept in out: config.toml, metrics.csv, final.npz, agents.npz, summary.json, "
+        "kept in out: config.toml, metrics.csv, final.npz, agents.npz, results.npz, summary.json, "
         f"a checkpoint after round {recorded[-1]} (fastfedpg resume out goes on from it)"
     )
     assert "Traceback" not in complaints

@@ -475,6 +475,7 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
     assert summary["rounds_done"] == recorded[-1]
     assert {p.name for p in Path("out").iterdir()} == {
         "config.toml",
+        "results.npz",
         "metrics.csv",
         "final.npz",
         "agents.npz",

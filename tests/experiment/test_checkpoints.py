@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import importlib
 import json
 import os
 import pickle
@@ -31,15 +32,16 @@ import reference as ref
 from commands import command
 from fastfedpg import ALGORITHMS, Config, InputError, Oracle, with_oracle
 from fastfedpg.core import Evaluation, Problem
-from fastfedpg.experiment import Interrupted, checkpoints, files, plan, run, run_folder
+from fastfedpg.experiment import Interrupted, checkpoints, files, plan, run_folder
 from fastfedpg.experiment.algorithm import algorithm_of
 from fastfedpg.experiment.checkpoints import FORMAT, Keeper
 from fastfedpg.problems import PROBLEMS
 from fastfedpg.runtime import Diverged, Schedule, collect, loop_records, message_sizes, shapes, simulate_records
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
-FILES = {"config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
-NUMBERS = ("final.npz", "metrics.csv", "agents.npz")
+run = importlib.import_module("fastfedpg.experiment.run")  # and not the function of that name
+FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+NUMBERS = ("results.npz", "final.npz", "metrics.csv", "agents.npz")
 
 # All that a run carries from round to round: control variates at the agents, two random streams, and each round
 # other participants. Records after rounds 0, 4, 8 and 11 leave checkpoints on and between them.
@@ -826,7 +828,7 @@ def test_files_are_on_disk_before_they_take_their_name(monkeypatch):
         ("name", "out/checkpoints/000000006"),
         ("sync", "out/checkpoints"),
     ]
-    for file in ("final.npz", "agents.npz", "metrics.csv", "summary.json"):
+    for file in ("results.npz", "final.npz", "agents.npz", "metrics.csv", "summary.json"):
         expected += [("sync", f"out/.part-{file}"), ("name", f"out/{file}"), ("sync", "out")]
     assert calls == expected
 
@@ -845,9 +847,10 @@ def only_for(name: str, function, error: int):
 @pytest.mark.parametrize(
     ("file", "there"),
     [
-        ("final.npz", "config.toml"),
-        ("metrics.csv", "config.toml, final.npz, agents.npz"),
-        ("summary.json", "config.toml, metrics.csv, final.npz, agents.npz"),
+        ("results.npz", "config.toml"),
+        ("final.npz", "config.toml, results.npz"),
+        ("metrics.csv", "config.toml, final.npz, agents.npz, results.npz"),
+        ("summary.json", "config.toml, metrics.csv, final.npz, agents.npz, results.npz"),
     ],
 )
 def test_a_disk_that_is_full_at_the_end(file, there, monkeypatch, never_stopped, capsys):

@@ -101,7 +101,7 @@ def test_a_deployed_run_leaves_the_files_of_a_simulated_one(whole, tmp_path):
     """And the same numbers in them, but for the drift, which is the agents' own affair."""
     run.run(CONFIG, tmp_path / "simulated")
     simulated = {p.name for p in (tmp_path / "simulated").iterdir()}
-    assert simulated == {"config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+    assert simulated == {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
     assert {p.name for p in whole.iterdir()} == simulated | {"federation"}
     rows = [(p / "metrics.csv").read_text().splitlines() for p in (whole, tmp_path / "simulated")]
     assert rows[0][0] == rows[1][0]

@@ -1,25 +1,20 @@
 """Runs as a comparison sees them: read from their folders, one outcome for each."""
 
 import json
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import budgets, run_folder
+from fastfedpg.experiment import budgets, exported, results, run_folder
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.problems import AnyProblem, Environments
-from fastfedpg.problems.tabular import read_npz
 from fastfedpg.runtime import Result
-
-METRICS = ("J", "gap", "return_mean", "return_worst", "env_steps", "bytes_up", "bytes_down", "syncs")
-"""Columns that a comparison needs."""
 
 SAME = ("problem", "problem_args", "agents", "reward_range", "tau")
 """Settings in which runs must agree to be compared."""
@@ -48,15 +43,11 @@ def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tupl
         raise InputError(f"{folder}: the run is {state}, not finished{_help(folder, state)}")
     planned = plan(from_toml(folder / "config.toml"), like)
     config = planned.config
-    table, seeds = _metrics(folder / "metrics.csv", planned, note)
-    rounds = table.pop("round")[0].astype(int)
-    chosen = [s - config.first_seed for s in seeds]
-    result = Result(
-        rounds, table, _returns(folder, planned, rounds, chosen, note), _theta(folder, planned, chosen, note)
-    )
-    samples = table["env_steps"].mean(axis=0) if budgets.plays(planned) else rounds * float(budgets.samples(planned))
+    result, seeds = _results(folder, planned, note)
+    played = budgets.plays(planned)
+    samples = result.metrics["env_steps"].mean(axis=0) if played else result.rounds * float(budgets.samples(planned))
     seconds = _seconds(folder / "summary.json")
-    return Outcome(label, config, tuple(seeds), result, samples, budgets.unit(planned), seconds), planned
+    return Outcome(label, config, seeds, result, samples, budgets.unit(planned), seconds), planned
 
 
 def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
@@ -95,39 +86,20 @@ def labels(folders: Sequence[Path], plans: Sequence[Plan]) -> list[str]:
     return own if len({*own}) == len(own) else [str(f) for f in folders]
 
 
-def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarray], list[int]]:
-    """The columns (seeds, records) of those seeds that are there to the end; of one seed, if none is, all there is."""
+def _results(folder: Path, planned: Plan, note: Note) -> results.Stored:
+    """From results.npz; where that is missing or damaged, from what was exported beside it."""
+    file = folder / results.FILE
+    if not file.exists():  # a run of an older version
+        return exported.read(folder, planned, note)
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: {str(error.strerror).lower()}") from None
-    lines = text.split("\n")  # after the last line break there is nothing, or a line that was cut off
-    names = lines[0].rstrip("\r").split(",")
-    lacking = [name for name in ("seed", "round", *METRICS) if name not in names]
-    if names[:2] != ["seed", "round"] or len(lines) < 2 or lacking:
-        lacks = f", and it lacks {', '.join(lacking)}" if 0 < len(lacking) < len(METRICS) else ""
-        raise InputError(f"{path}: not the metrics of a run: its first line must be the names of the columns{lacks}")
-    good = [row for row in (_row(line, len(names)) for line in lines[1:-1]) if row is not None]
-    recorded, config = list(planned.schedule.recorded()), planned.config
-    known = {*recorded}
-    by_seed: dict[int, list[list[float]]] = {}
-    for row in good:
-        by_seed.setdefault(int(row[0]), []).append(row)
-    by_seed = {s: rows for s, rows in by_seed.items() if 0 <= s - config.first_seed < config.seeds}
-    by_seed = {s: [r for r in rows if int(r[1]) in known] for s, rows in by_seed.items()}
-    complete = {s: rows for s, rows in by_seed.items() if [int(r[1]) for r in rows] == recorded}
-    if not complete and by_seed:
-        first = next(iter(by_seed))
-        complete = {first: by_seed[first]}
-    used, expected = sum(len(rows) for rows in complete.values()), len(recorded) * config.seeds
-    if not used:
-        raise InputError(f"{path}: not one whole row in it")
-    if used < expected:
-        whole = f"{len(complete)} of {config.seeds} seeds" if len(complete) > 1 or used == len(recorded) else "one seed"
-        cut = f"cut off inside line {len(lines)}; " if lines[-1] else ""
-        note(f"{path}: {cut}{used} of {expected} rows are used ({whole}), {expected - used} are not")
-    values = np.array([complete[s] for s in complete])
-    return {name: values[:, :, k] for k, name in enumerate(names) if name != "seed"}, list(complete)
+        found, config = results.read(file), planned.config
+        seeds = tuple(range(config.first_seed, config.first_seed + config.seeds))
+        if (found.seeds, found.result.rounds.tolist()) == (seeds, list(planned.schedule.recorded())):
+            return found
+        note(f"{file}: its seeds or rounds are not those of config.toml; metrics.csv is read instead")
+    except InputError as error:
+        note(f"{error}; metrics.csv is read instead")
+    return exported.read(folder, planned, note)
 
 
 def _seconds(path: Path) -> float:
@@ -135,44 +107,6 @@ def _seconds(path: Path) -> float:
         return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
     except run_folder.UNREADABLE:
         return float("nan")
-
-
-def _row(line: str, width: int) -> list[float] | None:
-    cells = line.rstrip("\r").split(",")  # numbers alone: no quotes
-    if len(cells) != width or not (cells[0].isdigit() and cells[1].isdigit()):
-        return None
-    try:
-        return [float(x or "nan") for x in cells]
-    except ValueError:
-        return None
-
-
-def _returns(folder: Path, planned: Plan, rounds: np.ndarray, seeds: list[int], note: Note) -> np.ndarray:
-    shape = (planned.config.seeds, len(list(planned.schedule.recorded())), planned.here.N)
-    recorded = list(planned.schedule.recorded())
-    at = [recorded.index(r) for r in rounds]
-    found = _array(folder / "agents.npz", ("returns", "round"), "returns", [shape], note)
-    return np.full((len(seeds), len(rounds), shape[-1]), np.nan) if found is None else found[np.ix_(seeds, at)]
-
-
-def _theta(folder: Path, planned: Plan, seeds: list[int], note: Note) -> np.ndarray:
-    shape, n = planned.theta_shape, planned.config.seeds
-    found = _array(folder / "final.npz", ("theta",), "theta", [(n, *shape), (n, planned.here.N, *shape)], note)
-    if found is None:
-        return np.full((len(seeds), math.prod(shape)), np.nan)
-    return found[seeds].reshape(*found[seeds].shape[: -len(shape)], -1)
-
-
-def _array(path: Path, names: tuple[str, ...], name: str, shapes: list[Any], note: Note) -> np.ndarray | None:
-    try:
-        found = read_npz(path, names)[name]
-        if found.shape in shapes and found.dtype.kind == "f":
-            return found
-        wanted = " or ".join(map(str, shapes))
-        note(f"{path}: {name} is {found.dtype}{found.shape}, not floats of shape {wanted}; it is left out")
-    except InputError as error:
-        note(f"{error}; it is left out")
-    return None
 
 
 def _help(folder: Path, state: str) -> str:

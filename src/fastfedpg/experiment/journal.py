@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastfedpg import runtime
-from fastfedpg.experiment import checkpoints, run_folder
+from fastfedpg.experiment import checkpoints, results, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, Keeper
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.statistics import bootstrap
@@ -86,7 +86,7 @@ class Journal:
             if standing.round != self.kept:
                 self.keep(standing)
         if result is not None:
-            run_folder.write_result(out, result, self.planned.theta_shape, self.planned.config.first_seed)
+            results.write(out, result, self.planned.theta_shape, self.planned.config.first_seed)
         run_folder.write_summary(out, summary(self.planned, result, state, message, time.monotonic() - self.began))
         if state == "finished":
             shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)

@@ -1,6 +1,5 @@
-"""The folder of a run: config.toml, metrics.csv, final.npz, agents.npz, summary.json."""
+"""The folder of a run: config.toml, results.npz with its exports, summary.json."""
 
-import csv
 import json
 import math
 import os
@@ -16,14 +15,13 @@ import jax
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import checkpoints
+from fastfedpg.experiment import checkpoints, results
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.files import clear_parts, held, is_held, whole, write_text
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.problems import AnyProblem, Environments
-from fastfedpg.runtime import Result
 
-FILES = ("config.toml", "metrics.csv", "final.npz", "agents.npz", "summary.json", "problem.npz", "theta0.npz")
+FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz")
 
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -114,21 +112,6 @@ def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np
             np.savez(part, theta=theta0)
 
 
-def write_result(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) -> None:
-    """metrics.csv (a row per seed and recorded round), final.npz (theta) and agents.npz (every agent's returns)."""
-    with whole(out / "final.npz") as part:
-        np.savez(part, theta=result.theta.reshape(result.theta.shape[:-1] + shape))
-    with whole(out / "agents.npz") as part:
-        np.savez(part, returns=result.returns, round=result.rounds)
-    names = list(result.metrics)
-    with whole(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["seed", "round", *names])
-        for s in range(len(result.theta)):
-            for r, number in enumerate(result.rounds):
-                rows.writerow([first_seed + s, number, *(_cell(result.metrics[name][s, r]) for name in names)])
-
-
 def write_summary(out: Path, summary: dict[str, Any]) -> None:
     """summary.json; what is not defined is null. It comes last: where it says finished, everything is there."""
     write_text(out / "summary.json", json.dumps(_plain(summary), indent=2) + "\n")
@@ -165,12 +148,6 @@ def kept(out: Path) -> str:
 def versions() -> str:
     """What made this run."""
     return f"fastfedpg {version('fastfedpg')}, jax {jax.__version__}, numpy {np.__version__}"
-
-
-def _cell(x: Any) -> str:
-    if math.isnan(x):
-        return ""
-    return str(int(x)) if float(x).is_integer() and abs(x) < 2**53 else repr(float(x))
 
 
 def _plain(x: Any) -> Any:

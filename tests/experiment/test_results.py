@@ -1,0 +1,119 @@
+"""results.npz: everything that a run recorded, in one file that is read back as arrays."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fastfedpg import Config, InputError, run
+from fastfedpg.experiment import exported, finished_run, plan, results
+
+CONFIG = Config(
+    "compromise", agents=3, H=2, oracle="gpomdp", B=2, K=3, rounds=5, seeds=3, first_seed=4, metrics_every=2
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder, not to be written to, and the result that Python was given."""
+    out = tmp_path_factory.mktemp("made") / "out"
+    return out, run(CONFIG, out)
+
+
+@pytest.fixture
+def folder(made, tmp_path) -> Path:
+    """A copy."""
+    return Path(shutil.copytree(made[0], tmp_path / "run"))
+
+
+def test_it_is_the_result_to_the_bit_and_to_the_type(made):
+    out, result = made
+    found = results.read(out / "results.npz")
+    assert found.seeds == (4, 5, 6)
+    assert list(found.result.metrics) == list(result.metrics)
+    pairs = [(found.result.metrics[name], result.metrics[name]) for name in result.metrics]
+    for here, there in [
+        *pairs,
+        *((getattr(found.result, n), getattr(result, n)) for n in ("rounds", "returns", "theta")),
+    ]:
+        np.testing.assert_array_equal(here, there)
+        assert here.dtype == there.dtype
+
+
+def test_numpy_alone_opens_it(made):
+    """By the names that docs/runs.md gives."""
+    with np.load(made[0] / "results.npz") as file:
+        assert {"seeds", "rounds", "returns", "theta", "metrics/gap"} <= {*file.files}
+        assert file["metrics/gap"].shape == (3, 4)
+        assert file["rounds"].tolist() == [0, 2, 4, 5]
+
+
+def test_a_comparison_reads_it_and_not_the_exports(folder, made):
+    """They are all gone, and the numbers are those that were recorded."""
+    for name in results.EXPORTS:
+        (folder / name).unlink()
+    heard: list[str] = []
+    outcome, _ = finished_run.read(folder, "it", heard.append)
+    np.testing.assert_array_equal(outcome.result.metrics["gap"], made[1].metrics["gap"])
+    np.testing.assert_array_equal(outcome.result.theta, made[1].theta)
+    assert outcome.seeds == (4, 5, 6)
+    assert heard == []
+
+
+def test_exports_say_the_same(folder):
+    """repr of a float64 is the float64: what is read from the CSV is what is in the file, to the bit."""
+    heard: list[str] = []
+    here, there = results.read(folder / "results.npz"), exported.read(folder, plan(CONFIG), heard.append)
+    assert here.seeds == there.seeds
+    for name, values in here.result.metrics.items():
+        np.testing.assert_array_equal(values, there.result.metrics[name])
+    np.testing.assert_array_equal(here.result.theta, there.result.theta)
+    np.testing.assert_array_equal(here.result.returns, there.result.returns)
+    assert heard == []
+
+
+def damaged(path: Path, how: str) -> None:
+    whole = path.read_bytes()
+    with np.load(path) as file:
+        arrays = dict(file)
+    if how == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif how == "a bit":
+        at = whole.index(arrays["theta"].tobytes())
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    elif how == "no zip":
+        path.write_bytes(b"no zip")
+    elif how == "a name less":
+        np.savez(path, **{k: v for k, v in arrays.items() if k != "theta"})
+    elif how == "a shape":
+        np.savez(path, **{**arrays, "metrics/gap": arrays["metrics/gap"][:, 1:]})
+    elif how == "objects":
+        np.savez(path, allow_pickle=True, **{**arrays, "theta": np.array([{}, {}, {}])})
+    else:
+        np.savez(path, **{**arrays, "seeds": arrays["seeds"] + 1})
+
+
+@pytest.mark.parametrize("how", ["cut", "a bit", "no zip", "a name less", "a shape", "objects", "other seeds"])
+def test_one_that_is_damaged_is_said_and_the_exports_are_read(how, folder, made):
+    damaged(folder / "results.npz", how)
+    heard: list[str] = []
+    outcome, _ = finished_run.read(folder, "it", heard.append)
+    (said,) = heard
+    assert str(folder / "results.npz") in said
+    assert said.endswith("metrics.csv is read instead")
+    np.testing.assert_array_equal(outcome.result.metrics["gap"], made[1].metrics["gap"])
+    np.testing.assert_array_equal(outcome.result.theta, made[1].theta)
+
+
+def test_no_file_at_all(tmp_path):
+    with pytest.raises(InputError, match=r"results\.npz: no such file"):
+        results.read(tmp_path / "results.npz")
+
+
+def test_an_older_run_is_read_without_a_word(folder, made):
+    (folder / "results.npz").unlink()
+    heard: list[str] = []
+    outcome, _ = finished_run.read(folder, "it", heard.append)
+    np.testing.assert_array_equal(outcome.result.returns, made[1].returns)
+    assert heard == []
