@@ -67,7 +67,7 @@ def test_paper_page_names_what_exists():
 
 
 LAYERS = (
-    "errors",
+    "errors precision",
     "core kernels",
     "spaces optimisers mdp",
     "policies",

@@ -25,6 +25,7 @@ from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.run import begin, execute, reopen
+from fastfedpg.precision import float64
 from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged
 
@@ -42,6 +43,7 @@ class Report(NamedTuple):
     outcomes: list[Outcome]
 
 
+@float64
 def compare(
     comparison: Comparison, out: Path | str, overwrite: bool = False, show: Show = unseen, note: Note = warnings.warn
 ) -> Report:
@@ -55,6 +57,7 @@ def compare(
         return _finish(comparison, plans, out, show, note)
 
 
+@float64
 def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> Report:
     """Go on with a comparison; cells that have come to their end are not repeated."""
     out = Path(out)
@@ -65,6 +68,7 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> 
         return _finish(comparison, _budgeted(comparison, _plans(comparison), note), out, show, note)
 
 
+@float64
 def compare_runs(
     folders: Sequence[Path | str], out: Path | str, overwrite: bool = False, note: Note = warnings.warn
 ) -> Report:

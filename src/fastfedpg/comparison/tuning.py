@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from fastfedpg import runtime
@@ -84,18 +83,17 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: Re
         agent_batch=config.agent_batch,
         shards=config.shards,
     )
-    with jax.enable_x64(True):
-        running = runtime.simulate_records(
-            planned.problem,
-            planned.with_eta,
-            schedule,
-            lambda done, _: report(done),
-            sweep=list(etas),
-        )
-        try:
-            *_, last = running
-        except Diverged:
-            return [Trial(name, e, math.nan) for e in etas]
+    running = runtime.simulate_records(
+        planned.problem,
+        planned.with_eta,
+        schedule,
+        lambda done, _: report(done),
+        sweep=list(etas),
+    )
+    try:
+        *_, last = running
+    except Diverged:
+        return [Trial(name, e, math.nan) for e in etas]
     means = last.evaluation.J.reshape(len(etas), seeds).mean(axis=1)
     return [Trial(name, e, float(J)) for e, J in zip(etas, means, strict=True)]
 

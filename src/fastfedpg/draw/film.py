@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from fastfedpg import problems
@@ -13,12 +12,14 @@ from fastfedpg.errors import InputError, missing_extra
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.experiment.files import whole
 from fastfedpg.experiment.problem import build_known
+from fastfedpg.precision import float64
 from fastfedpg.problems.tabular import read_npz
 
 MILLISECONDS = 33
 """Between two pictures."""
 
 
+@float64
 def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None = None, every: int = 1) -> int:
     """One episode of a run's last policy in an agent's environment, as a GIF; returns the number of pictures."""
     if not (run / "config.toml").is_file():
@@ -37,8 +38,7 @@ def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None 
     if not 0 <= seed < len(thetas):
         raise InputError(f"seed = {seed}; the run has seeds 0 to {len(thetas) - 1}, counted from its first")
     theta = thetas[seed][agent] if thetas.ndim == 3 else thetas[seed]
-    with jax.enable_x64(True):
-        pictures = known.frames(policy, np.asarray(theta), agent, seed, steps or config.K or known.horizon, every)
+    pictures = known.frames(policy, np.asarray(theta), agent, seed, steps or config.K or known.horizon, every)
     write(pictures, out, every)
     return len(pictures)
 

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 
-import jax
-
 from fastfedpg import runtime
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.oracles import ORACLES
+from fastfedpg.precision import float64
 
 LEAST_SHARE = 0.9
 """The first method gives up at most a tenth of its rounds so that all can stop at exactly the same number."""
@@ -25,12 +24,12 @@ def unit(planned: Plan) -> str:
     return "environment steps" if plays(planned) else "gradient estimates"
 
 
-def samples(planned: Plan) -> int:
+@float64
+def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
     B, K = planned.config.B, planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
-    with jax.enable_x64(True):  # a round can take more than 2^31 steps
-        each = runtime.samples_in_a_round(planned.algorithm, of_estimate)
+    each = runtime.samples_in_a_round(planned.algorithm, of_estimate)
     return each * planned.schedule.taking_part(planned.problem)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 
 from fastfedpg import runtime
@@ -19,6 +18,7 @@ from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_se
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
+from fastfedpg.precision import float64
 from fastfedpg.problems import PLAYED, AnyProblem, KnownProblem, TabularProblem
 from fastfedpg.problems.base import gradient_function
 from fastfedpg.runtime import MessageSizes, Schedule
@@ -117,6 +117,7 @@ class Plan:
         return local_steps(self.config)
 
 
+@float64
 def plan(config: Config, like: Plan | None = None) -> Plan:
     """Check a configuration and build what it names; nothing is run and nothing is written.
 
@@ -141,12 +142,11 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         agent_batch=config.agent_batch,
         shards=config.shards,
     )
-    with jax.enable_x64(True):
-        schedule.check(problem, algorithm)
-        if config.runtime == "simulate":
-            runtime.layout_of(problem, schedule)
-            runtime.check_memory(problem, algorithm, schedule)
-        sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
+    schedule.check(problem, algorithm)
+    if config.runtime == "simulate":
+        runtime.layout_of(problem, schedule)
+        runtime.check_memory(problem, algorithm, schedule)
+    sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
     notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))
     return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem, policy)
 

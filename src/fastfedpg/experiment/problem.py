@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from fastfedpg import policies, problems
@@ -78,8 +77,7 @@ def _started(config: Config, built: Built) -> Built:
     assert built.policy is not None
     if config.theta0 is None:
         seeds = range(config.first_seed, config.first_seed + config.seeds)
-        with jax.enable_x64(True):
-            start = np.stack([np.asarray(built.policy.init(key_for(seed, 0, "policy"))) for seed in seeds])
+        start = np.stack([np.asarray(built.policy.init(key_for(seed, 0, "policy"))) for seed in seeds])
         return built._replace(problem=built.problem._replace(theta0=start))
     theta0 = _read_theta0(config, (built.policy.size,), "theta's length")
     start = np.broadcast_to(theta0, (config.seeds, built.policy.size))
@@ -117,10 +115,7 @@ def _play(config: Config, environments: Environments) -> Built:
             "always gains entropy: take --policy-args squash=true"
         )
     given = {name: getattr(config, name) for name in problems.settings_of(config.oracle)}
-    with jax.enable_x64(True):
-        problem = with_policy(
-            environments, policy, config.oracle, config.tau, episodes=config.evaluation_episodes, **given
-        )
+    problem = with_policy(environments, policy, config.oracle, config.tau, episodes=config.evaluation_episodes, **given)
     return Built(environments, problem, policy=policy)
 
 

@@ -19,6 +19,7 @@ from fastfedpg.experiment.files import clear_parts, held
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Report, silent
+from fastfedpg.precision import float64
 from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
 
@@ -30,6 +31,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C; what was recorded until then was kept."""
 
 
+@float64
 def run(
     config: Config,
     out: Path | str | None = None,
@@ -44,6 +46,7 @@ def run(
         return execute(planned, Path(out), report, note=note)
 
 
+@float64
 def resume(out: Path | str, report: Report = silent, note: Note = warnings.warn) -> Result:
     """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
     with reopen(Path(out), note) as (planned, found):
@@ -87,8 +90,7 @@ def reopen(
                 raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
             planned = plan(from_toml(out / "config.toml"), like)
             clear_parts(out)
-            with jax.enable_x64(True):
-                form = shapes(planned.problem, planned.algorithm, planned.schedule)
+            form = shapes(planned.problem, planned.algorithm, planned.schedule)
             found = checkpoints.newest(out, identity(planned), form, note)
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None
@@ -105,7 +107,7 @@ def execute(
     note: Note = unsaid,
     records: Records | None = None,
 ) -> Result:
-    """Run what was planned, into a folder that is open already; in 64-bit mode, whatever the caller's is.
+    """Run what was planned, into a folder that is open already.
 
     `records` is the runtime, if it is none of the configuration's own. Such a run has parts elsewhere, which must never
     be ahead of its checkpoint: it does not go on without one.
@@ -128,10 +130,9 @@ def execute(
         report(done)
 
     try:
-        with jax.enable_x64(True):
-            for record in start(planned.problem, planned.algorithm, planned.schedule, tick, journal.start, pause):
-                journal.records.append(record)
-                report(record.round, record)
+        for record in start(planned.problem, planned.algorithm, planned.schedule, tick, journal.start, pause):
+            journal.records.append(record)
+            report(record.round, record)
     except KeyboardInterrupt:
         state = "interrupted"
     except Diverged as e:

@@ -19,6 +19,7 @@ from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.agent_store import Done, Kept, Notebook, Page
 from fastfedpg.federation.transport.keys import check_secret, write_secret
 from fastfedpg.federation.wire import Malformed, Message
+from fastfedpg.precision import float64
 from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange
 from fastfedpg.runtime.pytrees import arrays_of, restored
@@ -60,23 +61,22 @@ def _environment() -> Iterator[None]:
 class Agent:
     """Answers questions as bytes with bytes; what it keeps between them is on disk before it answers."""
 
+    @float64
     def __init__(self, site: Site, folder: Path) -> None:
         self.site = site
         theta = protocol.theta_of(site.problem)
         self.theta = jax.ShapeDtypeStruct(theta.shape, theta.dtype)
-        with jax.enable_x64(True):
-            self.talks = {talk.name: talk for talk in protocol.talks(site.algorithm, theta, site.agents)}
+        self.talks = {talk.name: talk for talk in protocol.talks(site.algorithm, theta, site.agents)}
         self.exchanges = {e.name: e for e in site.algorithm.exchanges}
         self.order = [e.name for e in site.algorithm.exchanges]
         self.limit = protocol.largest((*self.talks.values(),), theta)
-        with jax.enable_x64(True):
-            self.task = jax.tree.map(lambda x: jnp.asarray(x[0]), site.problem.tasks)
+        self.task = jax.tree.map(lambda x: jnp.asarray(x[0]), site.problem.tasks)
         self.secret = _secret(folder) if site.declared["keys"] == "private" else None
-        with jax.enable_x64(True):
-            form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
+        form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
         self.notebook = Notebook(folder, form)
         self.asks = {"hello": self._hello, "exchange": self._exchange, "evaluate": self._evaluate}
 
+    @float64
     def compile(self) -> None:
         """One round with zeros for messages, so that the first question does not wait for the compiler.
 
@@ -84,15 +84,15 @@ class Agent:
         """
         zeros = lambda tree: jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), tree)
         try:
-            with jax.enable_x64(True):
-                memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
-                for name, talk in self.talks.items():
-                    memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key("", 0, name, ""))
-                if self.site.tells:
-                    self.site.problem.evaluate(zeros(self.theta)[None])
+            memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
+            for name, talk in self.talks.items():
+                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key("", 0, name, ""))
+            if self.site.tells:
+                self.site.problem.evaluate(zeros(self.theta)[None])
         except Raised:
             LOG.exception("agent %d: its environment raised in a rehearsal; it answers all the same", self.site.number)
 
+    @float64
     def answer(self, data: bytes) -> bytes:
         """The answer to one question. Whatever goes wrong is told in words, without a word about the environment."""
         number = self.site.number
@@ -103,8 +103,7 @@ class Agent:
                 raise Malformed(
                     f"asked '{wire.plain(message.about.get('ask'))}'; an agent answers {', '.join(self.asks)}"
                 )
-            with jax.enable_x64(True):
-                return ask(message)
+            return ask(message)
         except Malformed as error:
             LOG.warning("refused: %s", error)
             return protocol.refusal(number, str(error))

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import jax
-
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
@@ -88,8 +86,7 @@ def opened_again(out: Path, note: Note) -> Iterator[tuple[Plan, Deployment, Chec
 
 def _check(planned: Plan, how: Deployment) -> None:
     how.terms.check(planned.problem.N)
-    with jax.enable_x64(True):
-        protocol.talks(planned.algorithm, protocol.theta_of(planned.problem), planned.problem.N)
+    protocol.talks(planned.algorithm, protocol.theta_of(planned.problem), planned.problem.N)
     if how.terms.evaluate == "server" and planned.known is None:
         raise InputError("evaluate = server needs a problem that the server knows; this one is private to its agents")
 
@@ -97,8 +94,7 @@ def _check(planned: Plan, how: Deployment) -> None:
 def message_limit(planned: Plan) -> int:
     """No message of this run has more bytes."""
     theta = protocol.theta_of(planned.problem)
-    with jax.enable_x64(True):
-        return protocol.largest(protocol.talks(planned.algorithm, theta, planned.problem.N), theta)
+    return protocol.largest(protocol.talks(planned.algorithm, theta, planned.problem.N), theta)
 
 
 def carry_out(

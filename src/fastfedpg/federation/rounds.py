@@ -57,8 +57,7 @@ class Rounds:
     ) -> None:
         self.roster, self.problem, self.algorithm, self.terms = roster, problem, algorithm, terms
         self.steps = steps_in_a_round
-        with jax.enable_x64(True):
-            self.talks = protocol.talks(algorithm, protocol.theta_of(problem), problem.N)
+        self.talks = protocol.talks(algorithm, protocol.theta_of(problem), problem.N)
         self.log = roster.log
         self.heard: dict[tuple[int, str], wire.Message] = {}  # this round's answers, by agent and link
         terms.check(problem.N)

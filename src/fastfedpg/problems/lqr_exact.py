@@ -16,6 +16,7 @@ from jax import lax
 from fastfedpg.core import Evaluation
 from fastfedpg.errors import InputError
 from fastfedpg.mdp import regulator
+from fastfedpg.precision import float64
 from fastfedpg.problems.lqr import LQRProblem, riccati
 from fastfedpg.problems.tabular_exact import Best
 
@@ -123,12 +124,12 @@ def evaluator(problem: LQRProblem) -> Callable[[Any], Evaluation]:
     W, F_star = _weights(problem)
     J_star = J(problem.average(), F_star)
 
+    @float64
     def evaluate(thetas: Any) -> Evaluation:
         F = np.asarray(thetas, np.float64)
         F = F.reshape(*F.shape[:-1], *problem.theta_shape)
-        with jax.enable_x64(True):
-            found = _evaluated(tuple(problem.model), problem.Q, problem.R, W, F_star, F)
-            costs, gap, norm_sq = (np.asarray(x) for x in found)
+        found = _evaluated(tuple(problem.model), problem.Q, problem.R, W, F_star, F)
+        costs, gap, norm_sq = (np.asarray(x) for x in found)
         J = costs.mean(axis=-1)
         return Evaluation(J, gap if F.ndim == 3 else J - J_star, norm_sq, -costs)
 
@@ -162,11 +163,11 @@ def _mapped(function: Callable[..., Any], model: Any, Q: Any, R: Any, F: Any) ->
     return jax.vmap(function, in_axes=(None, 0, 0, None))(regulator.Model(*model), Q, R, F)
 
 
+@float64
 def _each(problem: LQRProblem, F: Any, function: Callable[..., Any]) -> Any:
     """function(model, Q_i, R_i, F) for every agent i."""
-    with jax.enable_x64(True):
-        given = jax.tree.map(jnp.asarray, (tuple(problem.model), problem.Q, problem.R, _gain(problem, F)))
-        return jax.tree.map(np.asarray, _mapped(function, *given))
+    given = jax.tree.map(jnp.asarray, (tuple(problem.model), problem.Q, problem.R, _gain(problem, F)))
+    return jax.tree.map(np.asarray, _mapped(function, *given))
 
 
 def _gain(problem: LQRProblem, F: Any) -> np.ndarray:

@@ -17,12 +17,14 @@ from fastfedpg.core import Evaluation
 from fastfedpg.errors import InputError
 from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import as_kernel, direct
+from fastfedpg.precision import float64
 from fastfedpg.problems.tabular import TabularProblem
 
 AT_A_TIME = 2**20
 """Numbers in one array of the equations of several agents that are solved together: 8 MB."""
 
 
+@float64
 def J_i(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's objective, Eq. (1): (N,)."""
     if not problem.shared:
@@ -101,11 +103,11 @@ def optimum(problem: TabularProblem, tau: float = 0.0) -> Best:
     return own_optima(problem.average(), tau)[0]
 
 
+@float64
 def own_optima(problem: TabularProblem, tau: float = 0.0) -> list[Best]:
     """Each agent's own optimum, were it alone; the mean of their J is a lower bound for every common policy."""
-    with jax.enable_x64(True):
-        costs, policies = _optima(*_arrays(problem), problem.gamma, tau, *_layout(problem))
-        return [Best(float(c), policy) for c, policy in zip(np.asarray(costs), np.asarray(policies), strict=True)]
+    costs, policies = _optima(*_arrays(problem), problem.gamma, tau, *_layout(problem))
+    return [Best(float(c), policy) for c, policy in zip(np.asarray(costs), np.asarray(policies), strict=True)]
 
 
 def evaluator(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Evaluation]:
@@ -120,15 +122,15 @@ def evaluator(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Eval
     average = _arrays(problem.average()) if problem.shared else None
     arrays = cache(lambda: _arrays(problem))  # large, and needed only where agents differ in more than their rewards
 
+    @float64
     def evaluate(thetas: Any) -> Evaluation:
         thetas = np.asarray(thetas, np.float64)
         if average is not None and thetas.ndim == 2:
             J, visits, norm_sq, _ = _common(average, thetas, gamma, tau)
             returns = _sums(problem.reward, visits)
         else:
-            with jax.enable_x64(True):
-                found = _evaluated(*arrays(), thetas, gamma, tau, *_layout(problem))
-                J, norm_sq, plain = (np.asarray(x) for x in found)
+            found = _evaluated(*arrays(), thetas, gamma, tau, *_layout(problem))
+            J, norm_sq, plain = (np.asarray(x) for x in found)
             returns = problem.reward_range[1] / (1 - gamma) - scale * plain
         return Evaluation(scale * J, scale * (J - J_star), scale**2 * norm_sq, returns)
 
@@ -149,8 +151,7 @@ class Common(NamedTuple):
 
 
 def _common(average: Arrays, thetas: np.ndarray, gamma: float, tau: float) -> Common:
-    with jax.enable_x64(True):
-        return Common(*(np.asarray(x) for x in _of_average(*average, thetas, gamma, tau)))
+    return Common(*(np.asarray(x) for x in _of_average(*average, thetas, gamma, tau)))
 
 
 def _sums(per_agent: np.ndarray, visits: np.ndarray) -> np.ndarray:
@@ -159,9 +160,9 @@ def _sums(per_agent: np.ndarray, visits: np.ndarray) -> np.ndarray:
     return np.stack([table @ each.reshape(-1) for each in visits])
 
 
+@float64
 def _arrays(problem: TabularProblem) -> Arrays:
-    with jax.enable_x64(True):
-        return as_kernel(problem.P), jnp.asarray(problem.cost), jnp.asarray(problem.rho)
+    return as_kernel(problem.P), jnp.asarray(problem.cost), jnp.asarray(problem.rho)
 
 
 def _layout(problem: TabularProblem) -> tuple[tuple[int | None, int, int | None], int]:
@@ -179,11 +180,11 @@ def _flat(problem: TabularProblem, theta: Any) -> np.ndarray:
     return theta.reshape(-1)
 
 
+@float64
 def _each(problem: TabularProblem, theta: Any, tau: float, function: Callable[..., Any]) -> np.ndarray:
     """function(P_i, cost_i, rho_i, gamma, log_pi, tau) for every agent i."""
     theta = _flat(problem, theta)
-    with jax.enable_x64(True):
-        return np.asarray(_mapped(*_arrays(problem), theta, problem.gamma, tau, *_layout(problem), function))
+    return np.asarray(_mapped(*_arrays(problem), theta, problem.gamma, tau, *_layout(problem), function))
 
 
 # Compiled once per shape, however often they are called; arrays are arguments, not constants of the program.

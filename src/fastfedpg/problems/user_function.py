@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from fastfedpg.errors import InputError, unknown
 
 SUITES = ("gym", "gymnax")
@@ -29,8 +27,7 @@ def called(problem: str, number: int) -> Any:
     """What the function returns; one with a parameter is given the agent's number."""
     make = function(problem)
     try:
-        with jax.enable_x64(True):  # as everywhere in a run: the problem's own theta0 decides its dtype
-            return make(number) if takes_number(make) else make()
+        return make(number) if takes_number(make) else make()
     except (Exception, SystemExit) as error:
         words = f"problem '{problem}' can't be made: {raised(error)}"
         raise InputError(f"{words}; called with the agent's number, or nothing, it returns {RETURNS}") from error

@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 
 from fastfedpg.core import PerAgent, Theta
 from fastfedpg.errors import InputError
+from fastfedpg.precision import float64
 
 Gradients = Callable[[Theta], PerAgent]
 """Every agent's exact gradient at one theta, a pure JAX function."""
@@ -61,6 +62,7 @@ def hessian_norm(gradients: Gradients, theta: Theta) -> Float[Array, ""]:
     return jnp.max(lax.map(power, jnp.argsort(-size)[:CHOSEN]))
 
 
+@float64
 def smoothness_estimate(gradients: Gradients, segments: Any, points: int = 3) -> float:
     """L of Assumption 1 where it is needed: the largest Hessian norm of any J_i on segments (n, 2, d).
 
@@ -74,8 +76,7 @@ def smoothness_estimate(gradients: Gradients, segments: Any, points: int = 3) ->
         raise InputError(f"segments have shape {segments.shape}; it must be (n, 2, d): two ends for each")
     part = np.linspace(0, 1, points)[:, None, None]
     at = np.unique(((1 - part) * segments[:, 0] + part * segments[:, 1]).reshape(-1, segments.shape[2]), axis=0)
-    with jax.enable_x64(True):
-        return float(jax.jit(lambda at: jnp.max(lax.map(lambda theta: hessian_norm(gradients, theta), at)))(at))
+    return float(jax.jit(lambda at: jnp.max(lax.map(lambda theta: hessian_norm(gradients, theta), at)))(at))
 
 
 def variance_estimate(estimates: Any, mean: Any, level: float = 0.95) -> Interval:

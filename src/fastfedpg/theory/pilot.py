@@ -9,6 +9,7 @@ import numpy as np
 
 from fastfedpg.core import Scalar, Theta
 from fastfedpg.errors import InputError
+from fastfedpg.precision import float64
 from fastfedpg.theory.estimates import Gradients, domination_estimate, hessian_norm
 
 HALVINGS = 50
@@ -25,6 +26,7 @@ class Pilot(NamedTuple):
     mu: float  # `domination_estimate`
 
 
+@float64
 def pilot(
     gradients: Gradients,
     gaps_of: Callable[[Theta], Scalar],
@@ -41,38 +43,37 @@ def pilot(
     lower bound: mu is then too small rather than too large.
     Both functions are pure JAX; all is in 64-bit mode.
     """
-    with jax.enable_x64(True):
-        norm = jax.jit(lambda theta: hessian_norm(gradients, theta))
-        descend = jax.jit(lambda theta, g, L: (theta - g / L, gaps_of(theta - g / L)))
-        slope = jax.jit(lambda theta: jnp.mean(gradients(theta), axis=0))
-        theta = jnp.asarray(np.asarray(theta0, np.float64))
-        gap, g = float(jax.jit(gaps_of)(theta)), slope(theta)
-        if not np.isfinite(gap):
-            raise InputError("the gap is not a number where the pilot begins: gaps_of must give J - J* or J itself")
-        thetas, norms_sq, gaps, smooth = [theta], [float(g @ g)], [gap], [float(norm(theta))]
-        L, halved = smooth[0], False
-        while len(thetas) <= rounds and gaps[-1] > target * gaps[0] and norms_sq[-1] > target**2 * norms_sq[0]:
-            if len(thetas) % (every if len(thetas) <= 4 * every else 4 * every) == 0:
-                L, halved = float(norm(theta)), False
-                smooth.append(L)
-            # Where the Hessian happens to vanish: ||grad J||^2 <= 2 L (J - J*) asks for at least this much of L.
-            L = max(L, norms_sq[-1] / (2 * gaps[-1]))
-            smooth.append(norms_sq[-1] / (2 * gaps[-1]))
-            before = L
-            for _ in range(HALVINGS):
-                ahead, gap = descend(theta, g, L)
-                if gap < gaps[-1]:
-                    break
-                L *= 2
-            else:
+    norm = jax.jit(lambda theta: hessian_norm(gradients, theta))
+    descend = jax.jit(lambda theta, g, L: (theta - g / L, gaps_of(theta - g / L)))
+    slope = jax.jit(lambda theta: jnp.mean(gradients(theta), axis=0))
+    theta = jnp.asarray(np.asarray(theta0, np.float64))
+    gap, g = float(jax.jit(gaps_of)(theta)), slope(theta)
+    if not np.isfinite(gap):
+        raise InputError("the gap is not a number where the pilot begins: gaps_of must give J - J* or J itself")
+    thetas, norms_sq, gaps, smooth = [theta], [float(g @ g)], [gap], [float(norm(theta))]
+    L, halved = smooth[0], False
+    while len(thetas) <= rounds and gaps[-1] > target * gaps[0] and norms_sq[-1] > target**2 * norms_sq[0]:
+        if len(thetas) % (every if len(thetas) <= 4 * every else 4 * every) == 0:
+            L, halved = float(norm(theta)), False
+            smooth.append(L)
+        # Where the Hessian happens to vanish: ||grad J||^2 <= 2 L (J - J*) asks for at least this much of L.
+        L = max(L, norms_sq[-1] / (2 * gaps[-1]))
+        smooth.append(norms_sq[-1] / (2 * gaps[-1]))
+        before = L
+        for _ in range(HALVINGS):
+            ahead, gap = descend(theta, g, L)
+            if gap < gaps[-1]:
                 break
-            if before < L and not halved:  # curvature grew on the way: look at it once
-                halved = True
-                smooth.append(float(norm(ahead)))
-            theta, g = ahead, slope(ahead)
-            thetas.append(theta)
-            norms_sq.append(float(g @ g))
-            gaps.append(float(gap))
-        smooth.append(float(norm(theta)))
+            L *= 2
+        else:
+            break
+        if before < L and not halved:  # curvature grew on the way: look at it once
+            halved = True
+            smooth.append(float(norm(ahead)))
+        theta, g = ahead, slope(ahead)
+        thetas.append(theta)
+        norms_sq.append(float(g @ g))
+        gaps.append(float(gap))
+    smooth.append(float(norm(theta)))
     mu = domination_estimate(norms_sq, gaps)
     return Pilot(np.stack(thetas), np.array(norms_sq), np.array(gaps), max(smooth), mu)

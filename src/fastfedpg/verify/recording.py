@@ -73,9 +73,8 @@ def one_round(
     """
     kept: list[Seen] = []
     schedule = Schedule(1, replicas, theta0=np.asarray(theta_bar, np.float64))
-    with jax.enable_x64(True):
-        hear = lambda done, now: kept.append(now().own)
-        records = list(simulate_records(watched, make, schedule, hear, sweep=[eta]))
+    hear = lambda done, now: kept.append(now().own)
+    records = list(simulate_records(watched, make, schedule, hear, sweep=[eta]))
     seen = jax.tree.map(np.asarray, kept[-1])
     start, last = np.broadcast_to(theta_bar, (replicas, np.shape(theta_bar)[-1])), records[-1]
     calls = int(seen.calls.flat[0])
@@ -98,8 +97,7 @@ def gradients_at(problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """Each agent's own answer at its own points (R, N, H, d)."""
     R, N, H, d = thetas.shape
 
-    with jax.enable_x64(True):
-        found = _answers(problem.oracle, problem.tasks, np.swapaxes(thetas, 0, 1).reshape(N, R * H, d))
+    found = _answers(problem.oracle, problem.tasks, np.swapaxes(thetas, 0, 1).reshape(N, R * H, d))
     return np.swapaxes(np.asarray(found).reshape(N, R, H, d), 0, 1)
 
 

@@ -18,6 +18,7 @@ from fastfedpg.draw.style import files
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import run_folder
 from fastfedpg.experiment.files import write_text
+from fastfedpg.precision import float64
 from fastfedpg.problems import KnownProblem
 from fastfedpg.runtime import Diverged
 from fastfedpg.verify import figures
@@ -71,6 +72,7 @@ def clear(out: Path) -> None:
         file.unlink(missing_ok=True)
 
 
+@float64
 def verify(
     settings: Settings,
     out: Path | None = None,
@@ -85,16 +87,15 @@ def verify(
     """
     rows: list[Row] = []
     data: dict[str, Any] = {}
-    with jax.enable_x64(True):
-        for k, part in enumerate(parts(settings, problem) if work is None else work):
-            show(k, part.title)
-            try:
-                found, drawn = part.work()
-            except BROKEN as error:  # one claim that can't be checked does not take the others with it
-                found, drawn = [replace(open_question(part.title, str(error)), problem="not checked")], {}
-            rows += found
-            for name, value in drawn.items():
-                data[name] = {**data[name], **value} if isinstance(data.get(name), dict) else value
+    for k, part in enumerate(parts(settings, problem) if work is None else work):
+        show(k, part.title)
+        try:
+            found, drawn = part.work()
+        except BROKEN as error:  # one claim that can't be checked does not take the others with it
+            found, drawn = [replace(open_question(part.title, str(error)), problem="not checked")], {}
+        rows += found
+        for name, value in drawn.items():
+            data[name] = {**data[name], **value} if isinstance(data.get(name), dict) else value
     rows = decided(rows)
     return Report(rows, [] if out is None else _write(out, settings, rows, data, note))
 

@@ -156,8 +156,7 @@ class Subject:
 
     def gradients_at(self, theta: Any) -> np.ndarray:
         """Every agent's exact gradient: (N, d)."""
-        with jax.enable_x64(True):
-            return np.asarray(self._compiled(np.asarray(theta, np.float64)))
+        return np.asarray(self._compiled(np.asarray(theta, np.float64)))
 
     @cached_property
     def _compiled(self) -> Callable[[Any], Any]:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jax
 import numpy as np
 
 from fastfedpg.algorithms.fast_fedpg import fast_fedpg
@@ -28,8 +27,7 @@ def mixed(known: TabularProblem, kappa: float) -> TabularProblem:
 
 def alone(subject: Subject, algorithm: Algorithm, rounds: int) -> float:
     """The gap after a run from the optimum without noise: what is left is bias."""
-    with jax.enable_x64(True):
-        result = simulate(subject.exact, algorithm, rounds, metrics_every=rounds, theta0=subject.stationary)
+    result = simulate(subject.exact, algorithm, rounds, metrics_every=rounds, theta0=subject.stationary)
     return float(result.final("gap")[0] / subject.known.scale)
 
 

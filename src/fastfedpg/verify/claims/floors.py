@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from fastfedpg import theory
@@ -86,9 +85,7 @@ def floor(
 ) -> np.ndarray:
     """The mean gap over the last half of a run from the optimum, for each seed."""
     rounds = rounds_for(subject, alpha, effort, least)
-    with jax.enable_x64(True):
-        start = subject.stationary
-        result = simulate(problem, algorithm, rounds, effort.seeds, rounds // RECORDS, theta0=start)
+    result = simulate(problem, algorithm, rounds, effort.seeds, rounds // RECORDS, theta0=subject.stationary)
     gaps = result.metrics["gap"] / subject.known.scale
     return np.asarray(gaps[:, gaps.shape[1] // 2 :].mean(axis=1))
 
@@ -208,8 +205,7 @@ def in_NHT(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
     for (times, _), (N, Ts) in zip(effort.totals, runs, strict=True):
         problem = sampled(subject, times)
         for T in Ts:
-            with jax.enable_x64(True):
-                result = simulate(problem, make, T, effort.seeds, max(1, T // 100), sweep=[schedule(N, T).eta])
+            result = simulate(problem, make, T, effort.seeds, max(1, T // 100), sweep=[schedule(N, T).eta])
             rounds.append(T)
             total.append(N * H * T)
             last.append(result.metrics["gap"][0][:, -10:].mean(axis=1) / subject.known.scale)

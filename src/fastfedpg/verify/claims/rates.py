@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from fastfedpg import theory
@@ -43,8 +42,7 @@ def linear(subject: Subject) -> tuple[list[Row], Course | None]:
     alpha = eta * subject.H
     rounds = int(np.clip(40 / (alpha * subject.pilot.mu), 50, LONGEST))
     every = max(1, rounds // RECORDS)
-    with jax.enable_x64(True):
-        result = simulate(subject.exact, fast_fedpg(eta, subject.H), rounds, metrics_every=every)
+    result = simulate(subject.exact, fast_fedpg(eta, subject.H), rounds, metrics_every=every)
     gaps, norms_sq = (
         result.metrics[name][0] / subject.known.scale**power for name, power in (("gap", 1), ("grad_norm_sq", 2))
     )
@@ -67,10 +65,7 @@ def linear(subject: Subject) -> tuple[list[Row], Course | None]:
 def plain(subject: Subject) -> tuple[Row, Course]:
     """The control: softmax without entropy, where (12) fails on R^d, converges like 1/t and not linearly."""
     alpha = 1 / subject.L
-    with jax.enable_x64(True):
-        result = simulate(
-            subject.exact, fast_fedpg(alpha / subject.H, subject.H), PLAIN, metrics_every=PLAIN // RECORDS
-        )
+    result = simulate(subject.exact, fast_fedpg(alpha / subject.H, subject.H), PLAIN, metrics_every=PLAIN // RECORDS)
     gaps = result.metrics["gap"][0] / subject.known.scale
     late = result.rounds >= PLAIN // 10
     slope = float(np.polyfit(np.log(result.rounds[late]), np.log(gaps[late]), 1)[0])

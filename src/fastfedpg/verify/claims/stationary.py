@@ -1,6 +1,5 @@
 """Theorem 3: the mean squared gradient norm over a run, also where the agents' dynamics differ."""
 
-import jax
 import numpy as np
 
 from fastfedpg import theory
@@ -23,8 +22,7 @@ def rows(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
     total, left, right = [], [], []
     for rounds in (first * k for k in effort.longer):
         eta = theory.theorem3(N, H, rounds, L, subject.known.gamma).eta
-        with jax.enable_x64(True):
-            result = simulate(subject.sampled, make, rounds, effort.seeds, rounds // RECORDS, sweep=[eta])
+        result = simulate(subject.sampled, make, rounds, effort.seeds, rounds // RECORDS, sweep=[eta])
         scale = subject.known.scale
         norms = result.metrics["grad_norm_sq"][0][:, :-1].mean(axis=1) / scale**2
         fall = (result.metrics["J"][0][:, 0] - result.metrics["J"][0][:, -1]) / scale

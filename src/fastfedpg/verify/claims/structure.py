@@ -225,16 +225,14 @@ def truncated(subject: Subject, theta: np.ndarray, last: int) -> np.ndarray:
     """Every agent's grad_K J_i at one theta, for K = 1, …, last: (last, N, d)."""
     known = subject.tabular
     axes = (0 if known.own_kernels else None, 0, 0 if known.own_starts else None)
-    with jax.enable_x64(True):
-        P, cost, rho = as_kernel(known.P), jnp.asarray(known.cost), jnp.asarray(known.rho)
+    P, cost, rho = as_kernel(known.P), jnp.asarray(known.cost), jnp.asarray(known.rho)
 
     def all_K(theta: Any) -> Any:
         log_pi = finite.log_softmax_policy(theta, known.S, known.A)
         agent = lambda P, c, r: finite.truncated_objectives(P, c, r, known.gamma, last, log_pi, subject.tau)
         return jax.vmap(agent, axes, out_axes=1)(P, cost, rho)
 
-    with jax.enable_x64(True):
-        return np.asarray(jax.jit(jax.jacfwd(all_K))(theta))
+    return np.asarray(jax.jit(jax.jacfwd(all_K))(theta))
 
 
 def independent(drawn: np.ndarray, means: np.ndarray) -> Row:
