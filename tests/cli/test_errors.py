@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from fastfedpg import Config, InputError, cli
-from fastfedpg.experiment import run as runs
 from fastfedpg.experiment import run_folder
 from fastfedpg.problems import compromise
 
@@ -488,7 +487,7 @@ def test_ctrl_c_before_anything_was_done(capsys, monkeypatch):
     def stopped(config, like=None):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "plan", stopped)
+    monkeypatch.setattr(sys.modules["fastfedpg.experiment.run"], "plan", stopped)
     assert run(*SMALL, "--out", "out") == 130
     assert "interrupted before anything was done" in capsys.readouterr().err
     assert not Path("out").exists()

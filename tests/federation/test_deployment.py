@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 from commands import command
-from fastfedpg import Config, InputError, simulate
+from fastfedpg import Config, InputError, run, simulate
 from fastfedpg.errors import Stopped
-from fastfedpg.experiment import Interrupted, checkpoints, files, plan, run, run_folder
+from fastfedpg.experiment import Interrupted, checkpoints, files, plan, run_folder
 from fastfedpg.runtime import Schedule
 from grid import agents_of, declared, engine_of, federated, grid_of, identity, short_folder
 from sites import EVERYBODY, EXACT, FAST, OTHER, ROUNDS, ZERO, Faulty, by_hand, gone, listening, mode
@@ -65,7 +65,7 @@ def planned_once(monkeypatch):
         plain = replace(config, checkpoint_rounds=None)
         return replace(plan_once(plain.to_toml()), config=config)
 
-    monkeypatch.setattr(run, "plan", remembered)
+    monkeypatch.setattr(sys.modules["fastfedpg.experiment.run"], "plan", remembered)
 
 
 def sites(config, folder, **other):
@@ -99,7 +99,7 @@ def whole(tmp_path, planned_once):
 
 def test_a_deployed_run_leaves_the_files_of_a_simulated_one(whole, tmp_path):
     """And the same numbers in them, but for the drift, which is the agents' own affair."""
-    run.run(CONFIG, tmp_path / "simulated")
+    run(CONFIG, tmp_path / "simulated")
     simulated = {p.name for p in (tmp_path / "simulated").iterdir()}
     assert simulated == {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
     assert {p.name for p in whole.iterdir()} == simulated | {"federation"}

@@ -1,0 +1,202 @@
+"""Checkpoints that cannot be used are refused by name, and the previous one is used."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastfedpg
+import reference as ref
+from commands import command
+from fastfedpg import Config
+from fastfedpg.experiment import checkpoints, run_folder
+from fastfedpg.experiment.checkpoints import FORMAT
+from fastfedpg.runtime import shapes, simulate_records
+from stopped_runs import (
+    CONFIG,
+    PROBLEM,
+    SCHEDULE,
+    VERSION,
+    WHO,
+    WHOLE,
+    algorithm,
+    edit,
+    every_standing,
+    killed,
+    newest,
+    numbers,
+    recorded,
+    rounds_kept,
+)
+
+pytestmark = pytest.mark.usefixtures("fresh_folder")
+
+
+def a_flipped_bit(folder: Path) -> None:
+    data = bytearray((folder / checkpoints.ARRAYS).read_bytes())
+    data[-1] ^= 1
+    (folder / checkpoints.ARRAYS).write_bytes(data)
+
+
+def half_a_file(folder: Path) -> None:
+    data = (folder / checkpoints.ARRAYS).read_bytes()
+    (folder / checkpoints.ARRAYS).write_bytes(data[: len(data) // 2])
+
+
+def in_words(old: str, new: str):
+    return lambda folder: edit(folder / checkpoints.ABOUT, old, new)
+
+
+def without(name: str):
+    return lambda folder: (folder / name).unlink()
+
+
+def with_words(data: bytes):
+    return lambda folder: (folder / checkpoints.ABOUT).write_bytes(data)
+
+
+OTHER_FORMAT = in_words(f"format = {FORMAT}\n", f"format = {FORMAT + 1}\n")
+
+OTHER_VERSION = in_words(run_folder.versions(), VERSION)
+
+REFUSED = {
+    "a flipped bit": (a_flipped_bit, "damaged: state.safetensors is not what was written"),
+    "half a file": (half_a_file, "damaged: state.safetensors is not what was written"),
+    "no arrays": (without(checkpoints.ARRAYS), "damaged: No such file or directory"),
+    "no words": (without(checkpoints.ABOUT), "damaged: checkpoint.toml can't be read (No such file or directory)"),
+    "garbage": (with_words(b"\xff\x00"), "damaged: checkpoint.toml can't be read ("),
+    "nothing said": (with_words(b""), f"of another version: its format is None, this is {FORMAT}"),
+    "another format": (OTHER_FORMAT, f"of another version: its format is {FORMAT + 1}, this is {FORMAT}"),
+    "another version": (OTHER_VERSION, f"of another version: made by {VERSION}; this is {run_folder.versions()}"),
+    "another step": (
+        in_words("\neta = 0.5", "\neta = 0.25"),
+        "of another configuration: eta is 0.25 there and 0.5 here",
+    ),
+    "another seed": (in_words("\nseeds = 2", "\nseeds = 3"), "of another configuration: seeds is 3 there and 2 here"),
+    "no such setting": (in_words("\nseeds = 2", "\nseed = 2"), "damaged: "),
+    "another round": (in_words("\nround = 8", "\nround = 9"), "damaged: "),
+    "another record": (in_words("\nrecorded = 4", "\nrecorded = 8"), "damaged: "),
+    "no round": (in_words("\nround = 8", "\nround = 'x'"), "damaged: "),
+    "another column": (in_words('"gap"', '"gab"'), "damaged: "),
+}
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_one_that_cannot_be_used_is_refused_by_name_and_the_previous_one_used(mistake, never_stopped, capsys):
+    make, says = REFUSED[mistake]
+    out = killed()
+    make(newest(out))
+    capsys.readouterr()
+    assert command("resume", out) == 0
+    said = capsys.readouterr().err
+    assert f"note: out/checkpoints/000000008: refused: {says}" in said
+    assert "000000006: refused" not in said
+    assert "note: from round 6 of 11" in said
+    assert numbers(out) == never_stopped
+
+
+def test_where_both_are_refused_it_starts_again_and_says_so(never_stopped, capsys):
+    out = killed()
+    for folder in checkpoints.present(out):
+        a_flipped_bit(folder)
+    assert command("resume", out) == 0
+    said = capsys.readouterr().err
+    for words in ("000000008: refused: damaged", "000000006: refused: damaged", "note: from the beginning"):
+        assert words in said
+    assert "note: no checkpoint can be used: the run starts again from its beginning" in said
+    assert numbers(out) == never_stopped
+
+
+def test_refused_ones_make_room_for_those_of_the_run_that_starts_again(never_stopped, capsys):
+    """They are of later rounds than the new ones, which must not be taken for the older ones and removed."""
+    out = killed()
+    for folder in checkpoints.present(out):
+        OTHER_VERSION(folder)
+    seen = {}
+    with pytest.warns(UserWarning, match="refused: of another version|no checkpoint can be used"):
+        fastfedpg.experiment.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
+    assert 2 in seen[2]
+    assert seen[4] == [4, 2]
+    assert numbers(out) == never_stopped
+
+
+def test_a_damaged_one_is_not_kept_as_the_previous_one(capsys):
+    out = killed(config=replace(CONFIG, checkpoint_rounds=4), at=8)
+    assert rounds_kept(out) == [8, 4]
+    a_flipped_bit(newest(out))
+    edit(out / "config.toml", "checkpoint_rounds = 4", "checkpoint_rounds = 3")
+    seen = {}
+    with pytest.warns(UserWarning, match="refused: damaged"):
+        fastfedpg.experiment.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
+    assert seen[6] == [6, 4], "two that can be used"
+
+
+def test_an_edited_configuration_is_another_run(capsys):
+    out = killed()
+    edit(out / "config.toml", "eta = 0.5", "eta = 0.25")
+    assert command("resume", out) == 0
+    said = capsys.readouterr().err
+    for number in (8, 6):
+        assert f"00000000{number}: refused: of another configuration: eta is 0.5 there and 0.25 here" in said
+    assert "note: no checkpoint can be used: the run starts again from its beginning" in said
+    fastfedpg.run(replace(CONFIG, eta=0.25), "other")
+    assert numbers(out) == numbers("other")
+
+
+def test_how_often_checkpoints_are_written_may_be_edited(never_stopped, capsys):
+    out = killed()
+    edit(out / "config.toml", "checkpoint_rounds = 2", "checkpoint_rounds = 5")
+    edit(out / "config.toml", "checkpoint_seconds = 30.0", "checkpoint_seconds = 7.0")
+    assert command("resume", out) == 0
+    assert "note: from round 8 of 11" in capsys.readouterr().err
+    assert numbers(out) == never_stopped
+
+
+def killed_with_files() -> Path:
+    """A run of a problem and a start from files, each a few numbers, killed after the third of four rounds."""
+    two = ref.small_problem(N=2, S=2, A=2, seed=3)
+    np.savez("mdp.npz", P=two.P, reward=two.reward, rho=two.rho, gamma=two.gamma)
+    np.savez("start.npz", theta=np.zeros((2, 2)))
+    files_too = Config("mdp.npz", theta0="start.npz", algorithm="centralised_pg", rounds=4, checkpoint_rounds=1)
+    return killed(at=3, config=files_too)
+
+
+def test_a_run_from_files_goes_on_in_its_own_folder(capsys):
+    out = killed_with_files()
+    for name in ("mdp.npz", "start.npz"):
+        Path(name).unlink()
+    out.rename("moved")
+    assert command("resume", "moved") == 0
+    assert "note: from round 3 of 4" in capsys.readouterr().err
+    assert numbers("moved") == numbers(WHOLE)
+
+
+@pytest.mark.parametrize("changed", ["problem.npz", "theta0.npz"])
+def test_another_problem_or_start_is_another_run(changed, capsys):
+    out = killed_with_files()
+    with np.load(out / changed) as file:
+        arrays = dict(file)
+    for name in {"reward", "theta"} & {*arrays}:
+        arrays[name] = (arrays[name] + 0.5) / 2
+        arrays[name][..., 0] = 0.75
+    np.savez(out / changed, **arrays)
+    assert command("resume", out) == 0
+    said = capsys.readouterr().err
+    why = "of another configuration: the problem's arrays or theta0 have changed"
+    for number in (3, 2):
+        assert f"note: out/checkpoints/00000000{number}: refused: {why}" in said
+    assert "note: from the beginning" in said
+    assert recorded(out) == [0, 1, 2, 3, 4]
+    first = [np.load(Path(folder) / "agents.npz")["returns"][0, 0] for folder in (out, WHOLE)]
+    assert not np.allclose(*first), "already the start is that of the files as they are now"
+
+
+def test_arrays_of_another_form_are_refused():
+    """The words fit, the sum over the file does too; what is in it is of another algorithm."""
+    _, stood = every_standing(simulate_records, PROBLEM, algorithm("fedavg_pg"))
+    folder = checkpoints.write(Path(), WHO, stood[0]._replace(recorded=-1), None, 0.0)
+    with pytest.raises(checkpoints.Refused, match="damaged"):
+        checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("scaffold_pg"), SCHEDULE))
+    with pytest.raises(checkpoints.Refused, match=r"damaged: .* is float64\(2, .* and must be float64\(3, "):
+        checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("fedavg_pg"), replace(SCHEDULE, seeds=3)))
