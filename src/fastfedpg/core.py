@@ -71,18 +71,23 @@ class Info(NamedTuple):
 class Combine(NamedTuple):
     """How uploads with a leading agent axis become what the server half sees.
 
-    With `per_agent` the result keeps one value per agent: each agent is then its own server, and State and Down have
-    the leading axis N. Without `sent` nothing leaves the agent, and no message is counted.
+    `merge(ups, who, key)` is given the uploads in the order of `who`, the positions (m,) of the agents that answered,
+    and a random key of the exchange. With `per_agent` the result keeps one value per agent: each agent is then its own
+    server, and State and Down have the leading axis N. Without `sent` nothing leaves the agent, and no message is
+    counted; otherwise a node sends to, and hears from, `degree` others on average: 1 is a server. A rule that knows how
+    many agents there are has the number in `agents`.
 
     `block`, where there is one, sums a power-of-two block of neighbouring agents to a leading axis of length 1, such
     that merge(uploads) = finish(the blocks' sums, uploads, N) to the bit: then a device sends its sum alone.
     """
 
-    merge: Callable[[Up], Up]
+    merge: Callable[..., Up]
     per_agent: bool = False
     sent: bool = True
     block: Callable[[Up], Up] | None = None
     finish: Callable[[Up, Up, int], Up] | None = None
+    degree: float = 1
+    agents: int | None = None
 
 
 def pairwise_sum(uploads: PyTree[Array]) -> PyTree[Array]:
@@ -108,13 +113,13 @@ def mean_of_sums(sums: PyTree[Array], uploads: PyTree[Array], N: int) -> PyTree[
     return jax.tree.map(lambda total, x: (total[0] / N).astype(x.dtype), pairwise_sum(sums), uploads)
 
 
-def pairwise_mean(uploads: PyTree[Array]) -> PyTree[Array]:
+def pairwise_mean(uploads: PyTree[Array], who: Any = None, key: Any = None) -> PyTree[Array]:
     """Average over the leading axis, added in the order of `pairwise_sum`."""
     return mean_of_sums(uploads, uploads, jax.tree.leaves(uploads)[0].shape[0])
 
 
 mean = Combine(pairwise_mean, block=pairwise_sum, finish=mean_of_sums)
-alone = Combine(lambda uploads: uploads, per_agent=True, sent=False)
+alone = Combine(lambda uploads, who=None, key=None: uploads, per_agent=True, sent=False)
 """No communication: every agent is given back what it said."""
 
 

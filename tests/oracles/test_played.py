@@ -17,8 +17,7 @@ from fastfedpg.oracles import critic
 from fastfedpg.policies import linear, table
 from fastfedpg.problems import Sparse, TabularProblem, as_environments, with_policy
 from fastfedpg.problems.with_policy import EVALUATION, explain_episodes
-from fastfedpg.runtime import Schedule, loop_records, message_sizes, simulate_records
-from fastfedpg.runtime.result import walk
+from fastfedpg.runtime import Schedule, loop_records, message_sizes, simulate_records, walk
 from fastfedpg.spaces import Discrete, box
 
 DENSE = ref.small_problem(N=3, S=4, A=3, seed=50)

@@ -29,7 +29,7 @@ def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
     B, K = planned.config.B, planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
-    each = runtime.samples_in_a_round(planned.algorithm, of_estimate)
+    each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N)
     return each * planned.schedule.taking_part(planned.problem)
 
 
@@ -37,7 +37,7 @@ def cost(planned: Plan, budget: str) -> int:
     """What a round costs in the budget's own currency; bytes are one agent's, both ways."""
     if budget == "samples":
         return samples(planned)
-    return planned.sizes.bytes_up + planned.sizes.bytes_down if budget == "bytes" else 1
+    return round(planned.sizes.bytes_up + planned.sizes.bytes_down) if budget == "bytes" else 1
 
 
 def rounds(names: Sequence[str], costs: Sequence[int], asked: int, budget: str) -> list[int]:

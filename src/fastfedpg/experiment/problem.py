@@ -15,7 +15,7 @@ from fastfedpg.policies.words import switch
 from fastfedpg.problems import PLAYED, AnyProblem, KnownProblem, TabularProblem, with_policy
 from fastfedpg.problems.tabular import read_npz
 from fastfedpg.problems.user_function import is_own
-from fastfedpg.runtime.result import counting_oracle
+from fastfedpg.runtime import counting_oracle
 from fastfedpg.spaces import Box
 
 PRIVATE = "private"

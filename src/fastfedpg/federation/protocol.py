@@ -23,8 +23,8 @@ from fastfedpg.experiment.config import Config
 from fastfedpg.federation import wire
 from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.wire import Form
+from fastfedpg.runtime import counting_oracle, walk
 from fastfedpg.runtime.pytrees import named
-from fastfedpg.runtime.result import counting_oracle, walk
 
 FORMAT = 1
 EVALUATION: Form = {"J": ((), "float64"), "return": ((), "float64")}

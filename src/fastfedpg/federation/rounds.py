@@ -16,10 +16,10 @@ from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.roster import Check, Lack, Roster, names
 from fastfedpg.federation.terms import Terms
-from fastfedpg.runtime import Record, Schedule, Standing, shapes
-from fastfedpg.runtime.loop import finite, serve, stack
+from fastfedpg.runtime import Diverged, Record, Schedule, Standing, participants_of, shapes
+from fastfedpg.runtime.loop import finite, moved, stack
 from fastfedpg.runtime.pytrees import arrays_of, restored
-from fastfedpg.runtime.result import Diverged, participants_of
+from fastfedpg.runtime.round import combined
 from fastfedpg.runtime.run_state import Tick, unheard
 
 LINK_BYTES = 32
@@ -150,7 +150,9 @@ class Rounds:
             ups = [restored("up", talk.up, answers[i].arrays) for i in who]
             for i in who:
                 links[i] = str(answers[i].about["link"])
-            state, down = serve(e, share, state, e.combine.merge(stack(ups)), key_for(seed, t, e.name))
+            key = key_for(seed, t, e.name)
+            up = combined(e, stack(ups), np.array(who), key)
+            state, down = moved(e, share, state, down, up, key, who)
         if not finite(self.algorithm.policy(state)):
             raise Diverged(t + 1, None, None, seed)
         return Run(state, down, tuple(links), run.taken + len(who))

@@ -3,18 +3,11 @@
 from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import loop, loop_records
 from fastfedpg.runtime.placement import layout_of
-from fastfedpg.runtime.result import (
-    Diverged,
-    MessageSizes,
-    Record,
-    Result,
-    Schedule,
-    collect,
-    message_sizes,
-    samples_in_a_round,
-)
+from fastfedpg.runtime.result import Diverged, Record, Result, collect
 from fastfedpg.runtime.run_state import Standing, shapes
+from fastfedpg.runtime.schedule import Schedule, participants_of
 from fastfedpg.runtime.simulate import simulate, simulate_records
+from fastfedpg.runtime.walk import MessageSizes, counting_oracle, message_sizes, samples_in_a_round, walk
 
 __all__ = [
     "Diverged",
@@ -25,12 +18,15 @@ __all__ = [
     "Standing",
     "check_memory",
     "collect",
+    "counting_oracle",
     "layout_of",
     "loop",
     "loop_records",
     "message_sizes",
+    "participants_of",
     "samples_in_a_round",
     "shapes",
     "simulate",
     "simulate_records",
+    "walk",
 ]

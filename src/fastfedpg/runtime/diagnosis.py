@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from fastfedpg.core import Batch, Exchange, Oracle, Own, Problem, Task, Theta
+from fastfedpg.runtime.round import reply
 
 
 def explain(
@@ -32,7 +33,7 @@ def explain(
 
     watched: Oracle = oracle._replace(sample=_compiled(oracle.sample), gradient=gradient)
     with jax.disable_jit():
-        e.agent(memory, own, down, watched, key)
+        reply(e, memory, own, down, watched, key)
     if seen or problem.why_undefined is None:
         return next(iter(seen), "")
     moves, before = 0, np.asarray(theta_bar)

@@ -10,8 +10,9 @@ import numpy as np
 
 from fastfedpg.core import Algorithm, Batch, Oracle, Own, Problem, Task
 from fastfedpg.errors import InputError
-from fastfedpg.runtime.result import Schedule, walk
 from fastfedpg.runtime.run_state import shapes
+from fastfedpg.runtime.schedule import Schedule
+from fastfedpg.runtime.walk import walk
 
 COPIES = 3
 """Of what the runs carry: where they stand, where they will stand, and what the loop over rounds works on."""
@@ -49,10 +50,10 @@ def needed(problem: Problem, algorithm: Algorithm, schedule: Schedule, settings:
     theta = jax.ShapeDtypeStruct(np.shape(problem.theta0)[-1:], schedule.starts(problem).dtype)
     leaves, form = jax.tree.flatten(problem.tasks)
     one = tuple(jax.ShapeDtypeStruct(np.shape(x)[1:], jax.dtypes.canonicalize_dtype(x.dtype)) for x in leaves)
-    message, trajectories = _of_one_agent(algorithm, problem.oracle, form, one, theta)
+    message, trajectories = _of_one_agent(algorithm, problem.oracle, form, one, theta, problem.N)
     runs, n = schedule.seeds * settings, schedule.taking_part(problem)
     at_once = n if schedule.agent_batch is None else schedule.agent_batch * (schedule.shards or 1)
-    carried = settings * _size(shapes(problem, algorithm, schedule)[2:6])
+    carried = settings * _size(shapes(problem, algorithm, schedule).parts)
     kept = COPIES * carried + problem.N * _size(one) + 2 * runs * n * message
     share = jax.process_count() if schedule.shards is not None else 1
     return Need(kept // share, runs * at_once * WORK * trajectories // share)
@@ -60,7 +61,7 @@ def needed(problem: Problem, algorithm: Algorithm, schedule: Schedule, settings:
 
 @lru_cache(maxsize=64)
 def _of_one_agent(
-    algorithm: Algorithm, oracle: Callable[[Task], Oracle], form: Any, task: tuple[Any, ...], theta: Any
+    algorithm: Algorithm, oracle: Callable[[Task], Oracle], form: Any, task: tuple[Any, ...], theta: Any, N: int
 ) -> tuple[int, int]:
     """The bytes of one agent's largest message, and of the largest batch of trajectories that it plays."""
     played = [0]
@@ -73,7 +74,7 @@ def _of_one_agent(
 
         return one._replace(sample=sample)
 
-    go = lambda theta, task: walk(algorithm, watched(oracle(jax.tree.unflatten(form, task))), theta, 1)[0]
+    go = lambda theta, task: walk(algorithm, watched(oracle(jax.tree.unflatten(form, task))), theta, N)[0]
     ups = jax.eval_shape(go, theta, task)
     return max((_size(up) for up in ups), default=_size(theta)), max(played)
 

@@ -10,8 +10,11 @@ import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
 from fastfedpg.runtime.diagnosis import explain, in_own_words
-from fastfedpg.runtime.result import Diverged, Record, Result, Schedule, checked, gather, message_sizes, participants_of
+from fastfedpg.runtime.result import Diverged, Record, Result, checked, gather
+from fastfedpg.runtime.round import combined, reply, served
 from fastfedpg.runtime.run_state import Standing, Tick, unheard
+from fastfedpg.runtime.schedule import Schedule, participants_of
+from fastfedpg.runtime.walk import message_sizes
 
 
 def loop(
@@ -123,16 +126,10 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
                 raise Diverged(t + 1, e.name, name, seed, why=why)
             drift, steps = drift + float(info.drift), steps + int(info.steps)
             ups.append(up)
-        combined = e.combine.merge(stack(ups))
         key = key_for(seed, t, e.name)
-        if not algorithm.per_agent:
-            state, down = serve(e, m / problem.N, state, combined, key)
-            continue
-        for k, i in enumerate(who):
-            up = _at(combined, k) if e.combine.per_agent else combined
-            own_key = jax.random.fold_in(key, int(problem.ids[i]))
-            new_state, new_down = serve(e, m / problem.N, _at(state, i), up, own_key)
-            state, down = _put(state, i, new_state), _put(down, i, new_down)
+        up = combined(e, stack(ups), jnp.asarray(who), key)
+        ids = problem.ids[np.array(who)] if algorithm.per_agent else None
+        state, down = moved(e, m / problem.N, state, down, up, key, who, ids)
     if not finite(algorithm.policy(state)):
         raise Diverged(t + 1, None, None, seed)
     return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + m)
@@ -152,7 +149,7 @@ def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run
 
 def continued(N: int, standing: Standing, r: int, seed: int) -> Run:
     """The run that stands there as the r-th."""
-    state, down, memory, own = (_at(part, r) for part in standing[2:6])
+    state, down, memory, own = (_at(part, r) for part in standing.parts)
     each = lambda tree: tuple(_at(tree, i) for i in range(N))
     drift, steps, taken = float(standing.drift[r]), int(standing.steps[r]), int(standing.taken[r])
     return Run(seed, state, down, each(memory), each(own), drift, steps, taken)
@@ -163,16 +160,25 @@ def answer(
     e: Exchange, oracle: Callable[[Task], Oracle], task: Task, memory: Any, own: Any, down: Any, key: Any
 ) -> tuple[Any, Any, Any, Any]:
     """One agent's half of an exchange, compiled once for the same exchange and oracle."""
-    return e.agent(memory, own, down, oracle(task), key)
+    return reply(e, memory, own, down, oracle(task), key)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def serve(e: Exchange, share: float, state: Any, up: Any, key: Any) -> tuple[Any, Any]:
-    """The server's half of an exchange, compiled once."""
-    return e.server(state, up, share, key)
+serve = partial(jax.jit, static_argnums=(0, 1))(served)
+"""The server's half of an exchange, compiled once."""
 
 
-def _at(tree: Any, i: int) -> Any:
+def moved(
+    e: Exchange, share: float, state: Any, down: Any, up: Any, key: Any, who: Sequence[int], ids: Any = None
+) -> tuple[Any, Any]:
+    """State and messages after the server's half; with `ids` each agent at the positions `who` is its own server."""
+    if ids is None:
+        return serve(e, share, state, up, key)
+    some = jnp.asarray(who)
+    new = serve(e, share, _at(state, some), up, key, jnp.asarray(ids))
+    return _put(state, some, new[0]), _put(down, some, new[1])
+
+
+def _at(tree: Any, i: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x[i]), tree)
 
 
@@ -181,7 +187,7 @@ def stack(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)
 
 
-def _put(tree: Any, i: int, value: Any) -> Any:
+def _put(tree: Any, i: Any, value: Any) -> Any:
     return jax.tree.map(lambda x, v: x.at[i].set(v), tree, value)
 
 

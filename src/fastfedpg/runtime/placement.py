@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
 from fastfedpg.runtime.pytrees import is_key
-from fastfedpg.runtime.result import Schedule
+from fastfedpg.runtime.schedule import Schedule
 
 AXIS = "agents"
 """The mesh's only axis."""

@@ -14,32 +14,20 @@ from jax.sharding import NamedSharding
 
 from fastfedpg.core import (
     Algorithm,
-    Combine,
-    Down,
     Exchange,
-    Memory,
     Oracle,
-    Own,
-    State,
     Task,
     Up,
     count_dtype,
     key_for,
 )
 from fastfedpg.runtime.placement import AGENTS, AXIS, EVERYWHERE, TASKS, Layout
-from fastfedpg.runtime.result import participants_of
+from fastfedpg.runtime.round import combined, reply, served
+from fastfedpg.runtime.run_state import Parts
+from fastfedpg.runtime.schedule import participants_of
 
 Maker: TypeAlias = Algorithm | Callable[[Any], Algorithm]
 """An algorithm, or for a sweep a function from one setting to an algorithm."""
-
-
-class Parts(NamedTuple):
-    """One run between two rounds."""
-
-    state: State
-    down: Down
-    memory: Memory
-    own: Own
 
 
 class Counts(NamedTuple):
@@ -156,13 +144,13 @@ def _round(
         moved = some.put(moved, some.take(moved) + jnp.asarray(info.drift).astype(moved.dtype))
         steps = some.put(steps, some.take(steps) + info.steps)
         bad = _note(bad, t, number, ids, some.absent | _finite(ups))
-        up, key = _combined(e.combine, layout, some, ups), key_for(seed, t, e.name)
+        key = key_for(seed, t, e.name)
+        up = _combined(e, layout, some, ups, key)
         if per_agent:
-            serve = partial(_serve, e, share, key)
-            new = jax.vmap(serve, in_axes=(0, 0 if e.combine.per_agent else None, 0))(some.take(state), up, ids)
+            new = served(e, share, some.take(state), up, key, ids)
             state, down = some.put(state, new[0]), some.put(down, new[1])
         else:
-            state, down = e.server(state, up, share, key)
+            state, down = served(e, share, state, up, key)
         return Parts(state, down, memory, own), Counts(moved, steps, taken, bad)
 
     parts, counts = carry
@@ -180,11 +168,7 @@ def _answer(
 ) -> Any:
     memory, own, given = rest
     down = given if common is None else common
-    return e.agent(memory, own, down, oracle(task), key_for(seed, t, e.name, i))
-
-
-def _serve(e: Exchange, share: float, key: Any, state: Any, up: Any, i: Any) -> Any:
-    return e.server(state, up, share, jax.random.fold_in(key, i))
+    return reply(e, memory, own, down, oracle(task), key_for(seed, t, e.name, i))
 
 
 def _in_batches(f: Callable[..., Any], batch: int | None, given: tuple[Any, ...]) -> Any:
@@ -224,16 +208,17 @@ def _own(x: Any, n: int) -> Any:
     return lax.dynamic_slice_in_dim(x, lax.axis_index(AXIS) * n, n)
 
 
-def _combined(combine: Combine, layout: Layout, some: Some, ups: Up) -> Up:
+def _combined(e: Exchange, layout: Layout, some: Some, ups: Up, key: Any) -> Up:
     """What the server sees. Where a device has a power-of-two block of agents that can be summed, only sums travel."""
+    combine = e.combine
     if layout.mesh is None or not combine.sent:
-        return combine.merge(ups)
+        return combined(e, ups, some.who, key)
     n = len(jax.tree.leaves(ups)[0])
     N = n * layout.shards
     gather = lambda tree: jax.tree.map(lambda x: lax.all_gather(x, AXIS, tiled=True), tree)
     if combine.block is not None and combine.finish is not None and layout.m == N and n & (n - 1) == 0:
         return combine.finish(gather(combine.block(ups)), ups, N)
-    up = combine.merge(jax.tree.map(lambda x: x[some.who], gather(ups)))
+    up = combined(e, jax.tree.map(lambda x: x[some.who], gather(ups)), some.who, key)
     if combine.per_agent:
         up = jax.tree.map(lambda x: _own(jnp.zeros((N, *x.shape[1:]), x.dtype).at[some.who].set(x), n), up)
     return up

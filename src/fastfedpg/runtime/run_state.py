@@ -7,7 +7,16 @@ import jax
 import numpy as np
 
 from fastfedpg.core import Algorithm, Down, Memory, Own, Problem, State, key_for
-from fastfedpg.runtime.result import Schedule
+from fastfedpg.runtime.schedule import Schedule
+
+
+class Parts(NamedTuple):
+    """What a round changes: of one run, or with an axis for runs."""
+
+    state: State
+    down: Down
+    memory: Memory
+    own: Own
 
 
 class Standing(NamedTuple):
@@ -22,6 +31,11 @@ class Standing(NamedTuple):
     drift: Any  # (runs,) of the last round
     steps: Any  # (runs,) environment steps, all agents together
     taken: Any  # (runs,) rounds that agents took part in, all agents together
+
+    @property
+    def parts(self) -> Parts:
+        """What a round changes."""
+        return Parts(self.state, self.down, self.memory, self.own)
 
 
 Tick: TypeAlias = Callable[[int, Callable[[], Standing]], None]

@@ -16,9 +16,11 @@ from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import continued, one_round, tasks_of
 from fastfedpg.runtime.placement import TASKS, Layout, layout_of
-from fastfedpg.runtime.program import Counts, Maker, Parts, algorithm_of
-from fastfedpg.runtime.result import Diverged, Record, Result, Schedule, checked, gather, message_sizes
-from fastfedpg.runtime.run_state import Standing, Tick, unheard
+from fastfedpg.runtime.program import Counts, Maker, algorithm_of
+from fastfedpg.runtime.result import Diverged, Record, Result, checked, gather
+from fastfedpg.runtime.run_state import Parts, Standing, Tick, unheard
+from fastfedpg.runtime.schedule import Schedule
+from fastfedpg.runtime.walk import message_sizes
 
 RESPONSE_SECONDS = 0.5
 """The compiled program comes up for air about this often, for progress and Ctrl-C."""
@@ -95,7 +97,7 @@ def simulate_records(
     stride = 1
 
     def standing() -> Standing:
-        return now._replace(**layout.whole(Parts(*now[2:6])._asdict()))
+        return now._replace(**layout.whole(now.parts._asdict()))
 
     def record() -> Record:
         current = np.asarray(layout.whole(program.policies(algorithm, settings, now.state)))
@@ -112,14 +114,14 @@ def simulate_records(
                 began, upto = time.monotonic(), min(stop, now.round + stride, _multiple_after(now.round, pause))
                 # Not donated: until there is a new standing the old one must stay readable, whatever happens meanwhile.
                 with in_own_words(problem):
-                    new = program.advance(*what, *given, Parts(*now[2:6]), now.round, upto)
+                    new = program.advance(*what, *given, now.parts, now.round, upto)
                     parts, counts = jax.block_until_ready(new)
                 counts = Counts(*(np.asarray(x) for x in layout.whole(counts)))
                 found = _first_bad(example, counts.bad, number, all_of_them=sweep is not None)
                 if found is not None:
                     if (problem.why_undefined or problem.explain_batch) and sweep is None:
                         with in_own_words(problem):
-                            before, _ = program.advance(*what, *given, Parts(*now[2:6]), now.round, found.round - 1)
+                            before, _ = program.advance(*what, *given, now.parts, now.round, found.round - 1)
                         found = _in_words(problem, example, schedule, layout.whole(before._asdict()), now, found)
                     raise found
                 took = max(time.monotonic() - began, 1e-9)

@@ -1,0 +1,31 @@
+"""An exchange in its halves, as every runtime carries it out: the agent's reply, what is made of all, the server."""
+
+import zlib
+from typing import Any
+
+import jax
+
+from fastfedpg.core import Down, Exchange, Info, Memory, Oracle, Own, RngKey, State, Up
+
+COMBINE = zlib.crc32(b"combine")
+"""Folded into the server's key for the rule that combines, which so has random numbers of its own."""
+
+
+def reply(
+    e: Exchange, memory: Memory, own: Own, down: Down, oracle: Oracle, key: RngKey
+) -> tuple[Memory, Own, Up, Info]:
+    """One agent's half of an exchange."""
+    return e.agent(memory, own, down, oracle, key)
+
+
+def combined(e: Exchange, ups: Up, who: Any, key: RngKey) -> Up:
+    """What the server's half sees of the uploads of the agents at the positions `who`; `key` is the server's."""
+    return e.combine.merge(ups, who, jax.random.fold_in(key, COMBINE))
+
+
+def served(e: Exchange, share: float, state: State, up: Up, key: RngKey, ids: Any = None) -> tuple[State, Down]:
+    """The server's half. With `ids` each of these agents is its own server, and `state` has an axis for them."""
+    if ids is None:
+        return e.server(state, up, share, key)
+    each = lambda state, up, i: e.server(state, up, share, jax.random.fold_in(key, i))
+    return jax.vmap(each, in_axes=(0, 0 if e.combine.per_agent else None, 0))(state, up, ids)

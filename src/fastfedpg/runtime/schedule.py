@@ -1,0 +1,98 @@
+"""What every runtime is asked: how many rounds and seeds, from where, and who takes part."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fastfedpg.core import Algorithm, Problem, key_for
+from fastfedpg.errors import InputError
+from fastfedpg.runtime.diagnosis import explain_value
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What both runtimes are asked for.
+
+    Args:
+        rounds: communication rounds T.
+        seeds: how many seeds, counted from `first_seed`.
+        metrics_every: rounds between two records; there is one at the start and one at the end in any case.
+        participants: how many agents take part in a round; all, unless given.
+        theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
+        first_seed: the first seed.
+        agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory, and no number.
+        shards: devices that the agents are split over, one unless given; `simulate` alone. It changes no number.
+    """
+
+    rounds: int
+    seeds: int = 1
+    metrics_every: int = 1
+    participants: int | None = None
+    theta0: Any = None
+    first_seed: int = 0
+    agent_batch: int | None = None
+    shards: int | None = None
+
+    def check(self, problem: Problem, algorithm: Algorithm) -> None:
+        """Everything that can be wrong before the first round."""
+        if not isinstance(algorithm, Algorithm):
+            raise InputError(
+                f"an Algorithm is needed, not a {type(algorithm).__name__} (a function of one needs sweep=)"
+            )
+        for name in ("rounds", "seeds", "metrics_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)}; it must be at least 1")
+        for theta in np.asarray(self.starts(problem)):
+            if said := explain_value(problem, theta):
+                raise InputError(f"theta0: {said}")
+        if not 0 <= self.first_seed < 2**31 - self.seeds:
+            raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
+        if self.participants is not None and not 1 <= self.participants <= problem.N:
+            raise InputError(
+                f"participants = {self.participants}; it must be between 1 and the number of agents, {problem.N}"
+            )
+        for e in algorithm.exchanges:
+            if e.combine.agents not in (None, problem.N):
+                raise InputError(
+                    f"exchange '{e.name}' combines the uploads of {e.combine.agents} agents, and there are {problem.N}"
+                )
+        names = [e.name for e in algorithm.exchanges]
+        if len({*names, *RESERVED}) < len(names) + len(RESERVED):
+            raise InputError(f"exchange names {names} must differ from each other and from {', '.join(RESERVED)}")
+
+    def taking_part(self, problem: Problem) -> int:
+        """How many agents take part in a round."""
+        return self.participants or problem.N
+
+    def starts(self, problem: Problem) -> Any:
+        """One theta per seed."""
+        if not isinstance(problem, Problem):
+            raise InputError(f"a problem with an oracle is needed, as from with_oracle, not a {type(problem).__name__}")
+        theta = jnp.asarray(problem.theta0 if self.theta0 is None else self.theta0)
+        d = np.shape(problem.theta0)[-1]
+        if theta.shape not in ((d,), (self.seeds, d)) or not jnp.issubdtype(theta.dtype, jnp.floating):
+            raise InputError(
+                f"theta0 has shape {theta.shape} and type {theta.dtype}; it must be ({d},), or ({self.seeds}, {d}) "
+                f"for {self.seeds} seeds, of floating-point numbers"
+            )
+        return jnp.broadcast_to(theta, (self.seeds, d))
+
+    def recorded(self) -> Iterator[int]:
+        """The rounds after which metrics are taken: none yet, every so many, and the last."""
+        return chain(range(0, self.rounds, self.metrics_every), (self.rounds,))
+
+
+RESERVED = ("own", "participants")
+"""Labels of random keys that are the runtimes' own."""
+
+
+def participants_of(seed: Any, round: Any, N: int, m: int) -> Any:
+    """Who takes part in a round, in all its exchanges: m of the N positions, drawn without replacement, in order."""
+    if m == N:
+        return jnp.arange(N)
+    return jnp.sort(jax.random.choice(key_for(seed, round, "participants"), N, (m,), replace=False))
