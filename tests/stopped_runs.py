@@ -13,8 +13,8 @@ import pytest
 
 import fastfedpg
 import reference as ref
-from fastfedpg import Config, with_oracle
-from fastfedpg.experiment import checkpoints, files
+from fastfedpg import Config, files, with_oracle
+from fastfedpg.experiment import checkpoints
 from fastfedpg.experiment.algorithm import algorithm_of
 from fastfedpg.runtime import Schedule, loop_records, simulate_records
 

@@ -68,6 +68,7 @@ def test_paper_page_names_what_exists():
 
 LAYERS = (
     "errors precision",
+    "files",
     "core kernels",
     "spaces optimisers mdp",
     "policies",

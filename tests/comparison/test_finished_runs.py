@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from compared import THREE, TWO, column, compare, edit, notes, refused, table, without_seconds
-from fastfedpg.experiment import exported, files, plan
+from fastfedpg import files
+from fastfedpg.experiment import exported, plan
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.experiment.statistics import NONE
 
@@ -113,7 +114,7 @@ def test_runs_that_have_not_finished(state, finished, capsys):
 
 
 def test_a_run_that_is_running(finished, capsys):
-    with files.held(finished / "fedavg_pg"):
+    with files.hold(finished / "fedavg_pg"):
         said = refused(capsys, finished / "fedavg_pg", "--out", "out")
     assert "the run is running, not finished" in said
 

@@ -28,9 +28,9 @@ from compared import (
     tried,
     without_seconds,
 )
+from fastfedpg import files
 from fastfedpg.comparison import run_cells, tuning
 from fastfedpg.comparison.spec import from_file
-from fastfedpg.experiment import files
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -126,7 +126,7 @@ def test_a_cell_of_another_configuration(finished, capsys):
 
 
 def test_two_processes_do_not_work_in_one_folder(finished, capsys):
-    with files.held(finished):
+    with files.hold(finished):
         assert command("resume", finished) == 2
     assert "another process is at work in this folder" in capsys.readouterr().err
 

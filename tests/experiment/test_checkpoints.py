@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 
 import fastfedpg
 from commands import command
-from fastfedpg import Config, InputError
-from fastfedpg.experiment import files, run_folder
+from fastfedpg import Config, InputError, files
+from fastfedpg.experiment import run_folder
 from fastfedpg.runtime import Diverged
 from stopped_runs import CONFIG, edit, killed, newest, numbers, rounds_kept, run, state
 

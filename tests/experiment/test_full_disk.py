@@ -12,7 +12,8 @@ import pytest
 
 import fastfedpg
 from commands import command
-from fastfedpg.experiment import checkpoints, files
+from fastfedpg import files
+from fastfedpg.experiment import checkpoints
 from fastfedpg.runtime import shapes
 from stopped_runs import CONFIG, FILES, OFTEN, flags, killed, newest, numbers, rounds_kept, run
 
@@ -45,7 +46,7 @@ def failing(monkeypatch, where: str):
             yield
 
 
-FULL = pytest.mark.parametrize("where", ["mkdir", "file", "fsync", "rename"])
+FULL = pytest.mark.parametrize("where", ["mkdir", "file", "fsync", "replace"])
 
 
 @FULL

@@ -15,7 +15,8 @@ import pytest
 
 import fastfedpg
 from commands import command
-from fastfedpg.experiment import checkpoints, files, run_folder
+from fastfedpg import files
+from fastfedpg.experiment import checkpoints, run_folder
 from stopped_runs import CONFIG, FILES, OFTEN, SCRIPT, flags, killed, last_round, numbers, rounds_kept, state
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
@@ -198,5 +199,5 @@ def test_a_folder_belongs_to_one_process_until_that_is_killed(tmp_path, capsys):
         process.kill()
         process.wait()
     assert run_folder.state(Path("out")) == "interrupted"
-    with files.held(Path("out")):
+    with files.hold(Path("out")):
         pass

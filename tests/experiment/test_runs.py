@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from commands import command
-from fastfedpg import Config, cli
-from fastfedpg.experiment import checkpoints, files, run_index
+from fastfedpg import Config, cli, files
+from fastfedpg.experiment import checkpoints, run_index
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def test_every_state(capsys):
     for state in ("finished", "interrupted", "failed", "diverged"):
         a_run(state, state)
     a_run("killed", None)
-    with files.held(a_run("running", None)):
+    with files.hold(a_run("running", None)):
         found = {row[-1].removeprefix("runs/"): row[2] for row in listed(capsys)[0]}
         assert names(capsys, "--state", "running") == ["running"]
     assert found == {

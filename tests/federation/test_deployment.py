@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 from commands import command
-from fastfedpg import Config, InputError, run, simulate
+from fastfedpg import Config, InputError, files, run, simulate
 from fastfedpg.errors import Stopped
-from fastfedpg.experiment import Interrupted, checkpoints, files, plan, run_folder
+from fastfedpg.experiment import Interrupted, checkpoints, plan, run_folder
 from fastfedpg.runtime import Schedule
 from grid import agents_of, declared, engine_of, federated, grid_of, identity, short_folder
 from sites import EVERYBODY, EXACT, FAST, OTHER, ROUNDS, ZERO, Faulty, by_hand, gone, listening, mode

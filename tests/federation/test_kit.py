@@ -151,7 +151,7 @@ def test_units_say_what_federate_would_run_up_to_paths(made):
 PARSED = """
 import json, sys
 from fastfedpg.cli.agent import Agent
-from fastfedpg.cli.words import settings_for
+from fastfedpg.cli.flags import settings_for
 for words in json.loads(sys.argv[1]):
     given = settings_for(Agent, "fastfedpg agent", words)
     paths = str(given.socket), str(given.state)

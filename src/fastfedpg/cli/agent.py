@@ -50,17 +50,17 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
     given = settings_for(Agent, "fastfedpg agent", arguments, Own)
     need_flower()
     # Imported here: whoever only simulates does not need Flower, nor wait for it.
-    from fastfedpg.experiment.files import clear_parts, held
     from fastfedpg.federation import site
     from fastfedpg.federation.agent import Agent as Answering
     from fastfedpg.federation.transport import agent_socket, unix_socket
+    from fastfedpg.files import clear_parts, hold
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("fastfedpg").setLevel(logging.INFO)
     unix_socket.check(given.socket, given.group)  # before anything that takes long
     built = site.build(given.settings, given.agent, given.keys, given.tell)
     given.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with held(given.state):
+    with hold(given.state):
         clear_parts(given.state)
         answering = Answering(built, given.state)
         log, stop = logging.getLogger("fastfedpg.agent"), threading.Event()

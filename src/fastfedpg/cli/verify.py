@@ -62,7 +62,7 @@ def _deployed(given: Verify, console: Console, errors: Console) -> int:
 
 def _claims(given: Verify, console: Console, errors: Console) -> int:
     from fastfedpg.experiment import run_folder
-    from fastfedpg.experiment.files import clear_parts
+    from fastfedpg.files import clear_parts
     from fastfedpg.verify import agenda as parts
     from fastfedpg.verify import report
 

@@ -19,12 +19,12 @@ from fastfedpg.experiment import budgets, run_folder
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
 from fastfedpg.experiment.config import from_toml
-from fastfedpg.experiment.files import clear_parts, held, is_held, write_text
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.run import begin, execute, reopen
+from fastfedpg.files import clear_parts, hold, is_held, write_text
 from fastfedpg.precision import float64
 from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged
@@ -63,7 +63,7 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> 
     out = Path(out)
     comparison = from_file(out / FILE)
     comparison.check()
-    with held(out):
+    with hold(out):
         clear_parts(out)
         return _finish(comparison, _budgeted(comparison, _plans(comparison), note), out, show, note)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.files import write_text
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Report, Show
+from fastfedpg.files import write_text
 from fastfedpg.runtime import Diverged, Schedule
 
 FACTOR = 2.0

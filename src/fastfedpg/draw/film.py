@@ -10,8 +10,8 @@ from fastfedpg import problems
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError, missing_extra
 from fastfedpg.experiment.config import from_toml
-from fastfedpg.experiment.files import whole
 from fastfedpg.experiment.problem import build_known
+from fastfedpg.files import write_atomically
 from fastfedpg.precision import float64
 from fastfedpg.problems.tabular import read_npz
 
@@ -51,7 +51,7 @@ def write(pictures: Sequence[np.ndarray], out: Path, every: int = 1) -> None:
         raise missing_extra("a film", "Pillow", "plot") from None
     out.parent.mkdir(parents=True, exist_ok=True)
     first, *rest = (_few_colours(Image.fromarray(np.ascontiguousarray(p))) for p in pictures)
-    with whole(out) as part:
+    with write_atomically(out) as part:
         first.save(
             part, format="GIF", save_all=True, append_images=rest, duration=MILLISECONDS * every, loop=0, optimize=True
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import missing_extra
-from fastfedpg.experiment.files import whole
+from fastfedpg.files import write_atomically
 
 # Okabe and Ito's colours are told apart by colour-blind eyes; dashes and markers tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -50,7 +50,7 @@ def files(path: Path) -> list[Path]:
 def save(figure: Any, path: Path) -> list[Path]:
     """Write a picture as PNG and SVG, each whole or not at all; the same picture is the same SVG."""
     for file in files(path):
-        with whole(file) as part:
+        with write_atomically(file) as part:
             kind = file.suffix[1:]
             figure.savefig(part, dpi=150, format=kind, metadata={"Date": None} if kind == "svg" else None)
     return files(path)

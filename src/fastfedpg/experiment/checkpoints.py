@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save
 from fastfedpg.envs.environments import SOURCE
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config, from_mapping
-from fastfedpg.experiment.files import PART, sync
+from fastfedpg.files import clear_parts, sync, write_atomically
 from fastfedpg.problems import AnyProblem, Environments, TabularProblem
 from fastfedpg.runtime import Result, Standing
 from fastfedpg.runtime.pytrees import arrays_of, restored
@@ -75,11 +75,10 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
     if not folder.exists():
         folder.mkdir()
         sync(out)
-    for left in folder.glob(f"{PART}*"):
-        shutil.rmtree(left)
-    part, final = folder / f"{PART}{standing.round:09d}", folder / f"{standing.round:09d}"
-    part.mkdir()
-    try:
+    clear_parts(folder)
+    final = folder / f"{standing.round:09d}"
+    with write_atomically(final) as part:
+        part.mkdir()
         # Not save_file: on a full disk it raises an error of its own, which is no OSError.
         (part / ARRAYS).write_bytes(
             save({**arrays_of("standing", standing[2:]), **arrays_of("result", _parts(result))})
@@ -97,15 +96,6 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
             "config": tomllib.loads(who.config.to_toml()),
         }
         (part / ABOUT).write_text(tomli_w.dumps(about), encoding="utf-8")
-        for file in (part / ARRAYS, part / ABOUT, part):
-            sync(file)
-        if final.exists():
-            shutil.rmtree(final)
-        part.rename(final)
-        sync(folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     # Later ones were refused, or the run would have gone on from them.
     mine = [p for p in present(out) if int(p.name) <= standing.round]
     for old in set(present(out)) - set(mine[:KEPT]):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.files import whole
+from fastfedpg.files import write_atomically
 from fastfedpg.runtime import Result
 
 FILE = "results.npz"
@@ -34,7 +34,7 @@ def write(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) ->
     _save(out / FILE, seeds=seeds, rounds=result.rounds, returns=result.returns, theta=result.theta, **metrics)
     _save(out / "final.npz", theta=result.theta.reshape(result.theta.shape[:-1] + shape))
     _save(out / "agents.npz", returns=result.returns, round=result.rounds)
-    with whole(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
+    with write_atomically(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["seed", "round", *result.metrics])
         for s, seed in enumerate(seeds):
@@ -62,7 +62,7 @@ def read(path: Path) -> Stored:
 
 
 def _save(path: Path, **arrays: np.ndarray) -> None:
-    with whole(path) as part:
+    with write_atomically(path) as part:
         np.savez(part, allow_pickle=False, **arrays)
 
 

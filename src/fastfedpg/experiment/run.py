@@ -15,10 +15,10 @@ from fastfedpg.errors import InputError, Stopped
 from fastfedpg.experiment import checkpoints, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config, from_toml
-from fastfedpg.experiment.files import clear_parts, held
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Report, silent
+from fastfedpg.files import clear_parts, hold
 from fastfedpg.precision import float64
 from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
@@ -85,7 +85,7 @@ def reopen(
                 raise InputError(f"{out}: no run to go on with: there is no config.toml in it")
             if run_folder.is_deployed(out) and shapes is runtime.shapes:
                 raise InputError(f"{out}: a deployed run; the command line goes on with it: fastfedpg resume {out}")
-            stack.enter_context(held(out))
+            stack.enter_context(hold(out))
             if run_folder.ended(out) in ("finished", "diverged"):
                 raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
             planned = plan(from_toml(out / "config.toml"), like)

@@ -17,8 +17,8 @@ import numpy as np
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, results
 from fastfedpg.experiment.config import Config
-from fastfedpg.experiment.files import clear_parts, held, is_held, whole, write_text
 from fastfedpg.experiment.problem import is_file
+from fastfedpg.files import clear_parts, hold, is_held, write_atomically, write_text
 from fastfedpg.problems import AnyProblem, Environments
 
 FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz")
@@ -63,7 +63,7 @@ def opened(out: Path, clear: Callable[[], None], describe: Callable[[], None]) -
                 out.mkdir(parents=True)
             except FileExistsError:
                 new = False
-            stack.enter_context(held(out))
+            stack.enter_context(hold(out))
             mine = True
             clear()
             describe()
@@ -105,10 +105,10 @@ def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np
     """Copies of the files that a configuration names, so that the folder stands alone."""
     arrays = problem.made_of if isinstance(problem, Environments) else problem
     if arrays is not None and is_file(config.problem):
-        with whole(out / "problem.npz") as part:
+        with write_atomically(out / "problem.npz") as part:
             arrays.save(part)
     if theta0 is not None:
-        with whole(out / "theta0.npz") as part:
+        with write_atomically(out / "theta0.npz") as part:
             np.savez(part, theta=theta0)
 
 

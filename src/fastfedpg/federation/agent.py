@@ -17,8 +17,9 @@ from fastfedpg.core import Algorithm, Problem, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.agent_store import Done, Kept, Notebook, Page
-from fastfedpg.federation.transport.keys import check_secret, write_secret
+from fastfedpg.federation.transport.keys import check_secret
 from fastfedpg.federation.wire import Malformed, Message
+from fastfedpg.files import write_secret
 from fastfedpg.precision import float64
 from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange

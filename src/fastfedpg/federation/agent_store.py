@@ -10,9 +10,9 @@ import numpy as np
 from safetensors import SafetensorError
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.files import whole
 from fastfedpg.federation import wire
 from fastfedpg.federation.wire import Malformed
+from fastfedpg.files import write_secret
 from fastfedpg.runtime.pytrees import arrays_of, restored
 
 LOG = logging.getLogger("fastfedpg.agent")
@@ -98,10 +98,8 @@ class Notebook:
         for k, done in enumerate(page.after.values(), 1):
             arrays |= arrays_of(str(k), done.kept[1:])
             arrays[f"reply{k}"] = np.frombuffer(done.reply, np.uint8)
-        with whole(self._path(page.run)) as part:
-            part.touch(0o600)
-            data = wire.pack(about, arrays)
-            part.write_bytes(hashlib.sha256(data).digest() + data)
+        data = wire.pack(about, arrays)
+        write_secret(self._path(page.run), hashlib.sha256(data).digest() + data)
         self.page = page
         return page
 

@@ -15,7 +15,6 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config, fit, read_toml
-from fastfedpg.experiment.files import write_text
 from fastfedpg.experiment.journal import Note, unsaid
 from fastfedpg.experiment.progress import Report
 from fastfedpg.federation import protocol
@@ -23,6 +22,7 @@ from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds, form
 from fastfedpg.federation.terms import Address, Deployment, Terms
 from fastfedpg.federation.transport.superlink import Link
+from fastfedpg.files import write_text
 from fastfedpg.runtime import Result
 
 ROUTINE = "took part"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import jax
 
+from fastfedpg.files import write_atomically
+
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("rollouts.c", "weigh.h"))
 NAMES = ("fastfedpg_play", "fastfedpg_weigh")
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
@@ -53,15 +55,9 @@ def _opened(file: Path) -> ctypes.CDLL:
 def _keep(fresh: Path, kept: Path) -> Path:
     """Put a whole file in its place: others load it at the same time, on this machine or on another."""
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as half:
-        try:
-            half.write(fresh.read_bytes())
-            half.flush()
-            os.fsync(half.fileno())
-            return Path(half.name).replace(kept)
-        except OSError:
-            Path(half.name).unlink()
-            raise
+    with write_atomically(kept) as part:
+        shutil.copyfile(fresh, part)
+    return kept
 
 
 def _whole(file: Path) -> bool:

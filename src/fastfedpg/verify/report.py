@@ -17,7 +17,7 @@ from rich.table import Table
 from fastfedpg.draw.style import files
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import run_folder
-from fastfedpg.experiment.files import write_text
+from fastfedpg.files import write_text
 from fastfedpg.precision import float64
 from fastfedpg.problems import KnownProblem
 from fastfedpg.runtime import Diverged

@@ -26,6 +26,7 @@ from fastfedpg.federation.kit.machines import AUTHORITY, ETC, KIT, LINK_PORT, LO
 from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.transport import flower_commands, keys
+from fastfedpg.files import write_atomically, write_text
 
 TRY = Config(problem="compromise-grid", oracle="gpomdp", baseline="leave-one-out", H=20, eta=2.0, B=32, K=50, rounds=3)
 """What a kit's settings say before they are filled in: a problem that every machine has, to see that all is well."""
@@ -40,17 +41,21 @@ def make(out: Path, plan: Plan, overwrite: bool = False) -> None:
     foreign = [name for name in found if not re.fullmatch(rf"{KIT}|{AUTHORITY}|{SERVER}|site-\d+", name)]
     if foreign:
         raise InputError(f"{out} has what no kit has: {', '.join(foreign)}; give another folder")
-    with _told(out), _made(out) as new:
-        authority = _folder(new / AUTHORITY)
-        keys.make_authority(authority)
-        _server(_folder(new / SERVER), authority, plan)
-        for i in range(plan.agents):
-            site = _folder(new / f"site-{i}")
-            _site(site, i, plan, authority / keys.CA)
-            shutil.copy(site / _public(i), new / SERVER)
-        (new / KIT).write_text(plan.to_toml())
-        if found:
-            shutil.rmtree(out)
+    with _told(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with write_atomically(out) as new:
+            _fill(_folder(new), plan)
+
+
+def _fill(new: Path, plan: Plan) -> None:
+    authority = _folder(new / AUTHORITY)
+    keys.make_authority(authority)
+    _server(_folder(new / SERVER), authority, plan)
+    for i in range(plan.agents):
+        site = _folder(new / f"site-{i}")
+        _site(site, i, plan, authority / keys.CA)
+        shutil.copy(site / _public(i), new / SERVER)
+    (new / KIT).write_text(plan.to_toml())
 
 
 def add_site(out: Path) -> tuple[Plan, Path]:
@@ -65,10 +70,10 @@ def add_site(out: Path) -> tuple[Plan, Path]:
     if site.exists():
         raise InputError(f"{site} is there already, but {out / KIT} speaks of sites up to {i - 1} only; move it away")
     with _told(out):
-        with _made(site) as new:
-            _site(new, i, plan, ca)
+        with write_atomically(site) as new:
+            _site(_folder(new), i, plan, ca)
             shutil.copy(new / _public(i), out / SERVER)
-        _rewrite(out / KIT, plan.to_toml())
+        write_text(out / KIT, plan.to_toml())
     return plan, site
 
 
@@ -102,7 +107,7 @@ def add_certificate(out: Path, server: tuple[str, ...] = ()) -> tuple[Plan, Path
             keys.make_certificate(Path(place), authority, _names(plan))
             for name in (keys.KEY, keys.CERTIFICATE):
                 (Path(place) / name).replace(there / name)
-        _rewrite(out / KIT, plan.to_toml())
+        write_text(out / KIT, plan.to_toml())
     return plan, there
 
 
@@ -140,28 +145,6 @@ def _told(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"{out}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _made(out: Path) -> Iterator[Path]:
-    """A folder that appears under its name when it is complete; only its owner can look inside."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=out.parent, prefix=".part-"))  # with mode 0700
-    try:
-        yield new
-        new.rename(out)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-
-
-def _rewrite(path: Path, text: str) -> None:
-    part = path.with_name(f".part-{path.name}")
-    try:
-        part.write_text(text)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _folder(path: Path) -> Path:

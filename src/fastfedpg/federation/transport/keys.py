@@ -1,7 +1,6 @@
 """Certificates and keys: an authority of one's own, the server's certificate, and a key for every site's node."""
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,20 +11,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fastfedpg.errors import InputError
+from fastfedpg.files import write_secret
 
 DAYS, AUTHORITY_DAYS = 365, 3650
 CA, CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "server.pem", "server.key"
-SECRET = 0o600
-
-
-def write_secret(path: Path, data: bytes) -> None:
-    """A file that its owner alone can read, from the first moment."""
-    path.unlink(missing_ok=True)
-    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET)
-    with os.fdopen(opened, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(opened)
 
 
 def check_secret(path: Path) -> Path:

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from fastfedpg.errors import InputError
+from fastfedpg.files import write_secret
 
 LONGEST = 100
 """Bytes in the path of a Unix socket; the system's limit is 107."""
@@ -64,12 +65,9 @@ class Listener:
         self.path = path
         check(path, group)
         try:
-            for old in (path, secret_of(path)):
-                old.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             self.secret = secrets.token_hex(SECRET_BYTES // 2).encode()
-            opened = os.open(secret_of(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(opened, self.secret)
-            os.close(opened)
+            write_secret(secret_of(path), self.secret)
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             mask = os.umask(0o177)
             try:

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,23 +17,38 @@ ATTEMPTS = 5
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; what is written takes its place at once, when it is safe on disk."""
-    part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
+def write_atomically(path: Path) -> Iterator[Path]:
+    """A name beside `path` for a new file or folder, which takes its place at once, when it is safe on disk."""
+    part = path.with_name(f"{PART}{secrets.randbits(32)}-{path.name}")
     try:
         yield part
-        sync(part)
+        for each in (*sorted(part.rglob("*"), reverse=True), part):  # what is in a folder before the folder
+            sync(each)
+        if part.is_dir() and path.exists():
+            shutil.rmtree(path)
         part.replace(path)
         sync(path.parent)
     except BaseException:
-        part.unlink(missing_ok=True)
+        _remove(part)
         raise
+
+
+def _remove(part: Path) -> None:
+    with suppress(OSError):  # what went wrong before says more than that nothing can be removed either
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
     """A text file, whole or not at all."""
-    with whole(path) as part:
+    with write_atomically(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """A file, whole or not at all, that its owner alone can read from the first moment."""
+    with write_atomically(path) as part:
+        part.touch(0o600, exist_ok=False)
+        part.write_bytes(data)
 
 
 def sync(path: Path) -> None:
@@ -46,11 +63,11 @@ def sync(path: Path) -> None:
 def clear_parts(folder: Path) -> None:
     """Remove what a killed process was in the middle of writing."""
     for part in folder.glob(f"{PART}*"):
-        part.unlink(missing_ok=True)
+        _remove(part)
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold(folder: Path) -> Iterator[None]:
     """Work in a folder as the only process; the system lets go of it however the process ends."""
     opened = _lock(folder)
     try:
