@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastfedpg
-from fastfedpg.experiment import bootstrap
+from fastfedpg.statistics import bootstrap
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -70,7 +70,7 @@ LAYERS = (
     "errors precision",
     "files",
     "core kernels",
-    "spaces optimisers mdp",
+    "spaces optimisers mdp statistics",
     "policies",
     "envs",
     "gym_workers",
@@ -85,6 +85,7 @@ LAYERS = (
     "federation",
     "cli",
     "entry",
+    "__main__",
 )
 
 

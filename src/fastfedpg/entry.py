@@ -62,6 +62,26 @@ def keep_programs() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
+def _flushed(code: int) -> int:
+    """The exit code, when all that was printed has been written; if it can't be, that is said here and not at the end.
+
+    The interpreter itself would say it with a traceback, in a code of its own.
+    """
+    from fastfedpg.cli.consoles import discard
+
+    for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "")):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            discard(stream)
+        except OSError as error:
+            discard(stream)
+            if name:
+                sys.stderr.write(f"fastfedpg: {name}: {error.strerror}\n")
+                code = code or 1
+    return code
+
+
 def main() -> None:
     """Run the command line. A request to end, from a batch system or a closed terminal, is treated like Ctrl-C."""
     every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -80,9 +100,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     code = cli.main()
+    code = _flushed(code)
     if code == 130:  # interrupted: a second Ctrl-C must not reach the interpreter while it takes JAX apart
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)

@@ -14,7 +14,7 @@ from fastfedpg.comparison import run_cells
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.experiment import budgets, plan
 from fastfedpg.experiment.config import Settings, from_toml
-from fastfedpg.experiment.statistics import NONE
+from fastfedpg.statistics import NONE
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 

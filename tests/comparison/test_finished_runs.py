@@ -11,7 +11,7 @@ from compared import THREE, TWO, column, compare, edit, notes, refused, table, w
 from fastfedpg import files
 from fastfedpg.experiment import exported, plan
 from fastfedpg.experiment.config import from_toml
-from fastfedpg.experiment.statistics import NONE
+from fastfedpg.statistics import NONE
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fastfedpg.experiment.statistics import NONE, bootstrap, difference, sign_flip
+from fastfedpg.statistics import NONE, bootstrap, difference, sign_flip
 
 
 def test_sign_flip_is_the_count_over_all_signs():

@@ -12,7 +12,7 @@ from compared import EXACT, PICTURES, THREE, TWO, column, compare, line_of, tabl
 from fastfedpg.comparison import run_cells
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.experiment.config import Settings
-from fastfedpg.experiment.statistics import NONE, bootstrap, difference
+from fastfedpg.statistics import NONE, bootstrap, difference
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 

@@ -15,7 +15,6 @@ from fastfedpg import InputError, fast_fedpg, fedavg_pg, independent_pg, simulat
 from fastfedpg.cli.show import show
 from fastfedpg.draw import curves, policy_maps, problem_picture
 from fastfedpg.draw import style as canvas
-from fastfedpg.experiment import bootstrap
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.problems import (
@@ -30,6 +29,7 @@ from fastfedpg.problems import (
     tabular_exact,
 )
 from fastfedpg.runtime import Result
+from fastfedpg.statistics import bootstrap
 
 
 @pytest.fixture(autouse=True)

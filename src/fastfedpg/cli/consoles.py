@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -20,12 +21,32 @@ def noting(errors: Console) -> Callable[[str], None]:
 
 
 class QuietConsole(Console):
-    """A console that outlives its reader, and leaves names such as my:ok: alone."""
+    """A console that outlives its reader, and leaves names such as my:ok: alone.
+
+    What can't be written to stdout, as on a full disk, is an error; on stderr it is nothing that a run should end for.
+    """
 
     def __init__(self, **how: Any) -> None:
         super().__init__(emoji=False, **how)
 
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print, or say once why that is not possible."""
+        try:
+            super().print(*objects, **how)
+        except OSError as error:
+            self.on_broken_pipe()
+            if not self.stderr:
+                raise OSError(error.errno, error.strerror, "standard output") from None
+
     def on_broken_pipe(self) -> None:
         """A reader that has gone away is no reason to stop: go on without a word."""
         self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if self.stderr else sys.stdout).fileno())
+        discard(sys.stderr if self.stderr else sys.stdout)
+
+
+def discard(stream: Any) -> None:
+    """What is still to be written to a stream, and what follows, goes nowhere; no complaint at the very end either."""
+    with suppress(OSError, ValueError):  # a stream of Python's own has no descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -11,13 +11,14 @@ from rich.table import Table
 
 from fastfedpg.cli.consoles import noting, say
 from fastfedpg.errors import EnvironmentFailed, Stopped
-from fastfedpg.experiment import Interrupted, Plan, bootstrap, run_folder
+from fastfedpg.experiment import Interrupted, Plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.progress import Report, progress
 from fastfedpg.problems import KnownProblem
 from fastfedpg.runtime import Diverged, Result
+from fastfedpg.statistics import bootstrap
 
 Work: TypeAlias = Callable[[Report, Note], Result]
 """What is to be done, given where to report."""

@@ -13,7 +13,7 @@ from rich.table import Table
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.plan import Plan
-from fastfedpg.experiment.statistics import POWER, Difference, Interval, bootstrap, difference, fewest_seeds
+from fastfedpg.statistics import POWER, Difference, Interval, bootstrap, difference, fewest_seeds
 
 TARGET = 0.01
 """Rounds and samples are counted until this share of the first gap is left."""

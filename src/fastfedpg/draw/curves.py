@@ -9,8 +9,8 @@ import numpy as np
 from fastfedpg.draw import style as canvas
 from fastfedpg.draw.policy_maps import policies
 from fastfedpg.experiment.finished_run import Outcome
-from fastfedpg.experiment.statistics import Interval, bootstrap
 from fastfedpg.problems import AnyProblem, Environments, base
+from fastfedpg.statistics import Interval, bootstrap
 
 ROWS = 24
 """With more agents than this, they stand side by side as a curve instead of each in its own row."""

@@ -8,5 +8,3 @@ from .run import execute as execute
 from .run import reopen as reopen
 from .run import resume as resume
 from .run import run as run
-from .statistics import Interval as Interval
-from .statistics import bootstrap as bootstrap

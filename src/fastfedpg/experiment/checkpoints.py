@@ -181,7 +181,7 @@ class Keeper:
 
 
 def _parts(result: Result | None) -> dict[str, Any]:
-    return {} if result is None else asdict(result)
+    return {} if result is None else {k: v for k, v in asdict(result).items() if k != "first_seed"}
 
 
 def _values(result: Result | None) -> dict[str, Any]:

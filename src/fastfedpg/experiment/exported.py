@@ -23,7 +23,7 @@ def read(folder: Path, planned: Plan, note: Note) -> Stored:
     rounds = table.pop("round")[0].astype(int)
     chosen = [s - planned.config.first_seed for s in seeds]
     returns = _returns(folder, planned, rounds, chosen, note)
-    return Stored(Result(rounds, table, returns, _theta(folder, planned, chosen, note)), tuple(seeds))
+    return Stored(Result(rounds, table, returns, _theta(folder, planned, chosen, note), seeds[0]), tuple(seeds))
 
 
 def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarray], list[int]]:

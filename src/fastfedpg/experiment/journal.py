@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,9 +13,9 @@ from fastfedpg import runtime
 from fastfedpg.experiment import checkpoints, results, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, Keeper
 from fastfedpg.experiment.plan import Plan
-from fastfedpg.experiment.statistics import bootstrap
 from fastfedpg.problems import AnyProblem, Environments, LQRProblem, lqr_exact, tabular_exact
 from fastfedpg.runtime import Record, Result, Standing
+from fastfedpg.statistics import bootstrap
 
 Note: TypeAlias = Callable[[str], None]
 """Hears what a person should know but what stops nothing."""
@@ -37,7 +38,8 @@ class Journal:
         self.planned, self.out, self.note = planned, out, note
         self.who = identity(planned)
         self.start = found.standing if found else None
-        self.before = found.result if found else None
+        self.first_seed = planned.schedule.first_seed
+        self.before = replace(found.result, first_seed=self.first_seed) if found and found.result else None
         self.records: list[Record] = []
         self.began = time.monotonic() - (found.seconds if found else 0.0)
         self.keeper = Keeper(planned.config, self.start.round if self.start else 0)
@@ -54,7 +56,7 @@ class Journal:
     def result(self, records: list[Record] | None = None) -> Result | None:
         """Everything that was recorded."""
         records = self.records if records is None else records
-        new = runtime.collect(records, self.planned.sizes) if records else None
+        new = runtime.collect(records, self.planned.sizes, first_seed=self.first_seed) if records else None
         return new if self.before is None else self.before if new is None else self.before.then(new)
 
     def tick(self, done: int, standing: Callable[[], Standing]) -> None:
@@ -86,7 +88,7 @@ class Journal:
             if standing.round != self.kept:
                 self.keep(standing)
         if result is not None:
-            results.write(out, result, self.planned.theta_shape, self.planned.config.first_seed)
+            results.write(out, result, self.planned.theta_shape)
         run_folder.write_summary(out, summary(self.planned, result, state, message, time.monotonic() - self.began))
         if state == "finished":
             shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)

@@ -27,9 +27,9 @@ class Stored(NamedTuple):
     seeds: tuple[int, ...]
 
 
-def write(out: Path, result: Result, shape: tuple[int, ...], first_seed: int) -> None:
+def write(out: Path, result: Result, shape: tuple[int, ...]) -> None:
     """results.npz with everything, and after it the exports."""
-    seeds = np.arange(first_seed, first_seed + len(result.theta))
+    seeds = result.first_seed + np.arange(len(result.theta))
     metrics = {METRIC + name: values for name, values in result.metrics.items()}
     _save(out / FILE, seeds=seeds, rounds=result.rounds, returns=result.returns, theta=result.theta, **metrics)
     _save(out / "final.npz", theta=result.theta.reshape(result.theta.shape[:-1] + shape))
@@ -58,7 +58,7 @@ def read(path: Path) -> Stored:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # numpy, zipfile and zlib each have their own for a damaged file
         raise InputError(f"{path}: not the results of a run ({error})") from None
-    return Stored(Result(rounds, metrics, returns, theta), tuple(map(int, seeds)))
+    return Stored(Result(rounds, metrics, returns, theta, int(seeds[0])), tuple(map(int, seeds)))
 
 
 def _save(path: Path, **arrays: np.ndarray) -> None:

@@ -31,7 +31,7 @@ def loop(
     schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed)
     schedule.check(problem, algorithm)
     sizes = message_sizes(problem, algorithm, schedule.starts(problem)[0])
-    return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,))
+    return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,), first_seed)
 
 
 class Run(NamedTuple):

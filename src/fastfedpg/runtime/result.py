@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastfedpg.core import Evaluation, Problem
+from fastfedpg.runtime import views
 from fastfedpg.runtime.diagnosis import explain_value
 from fastfedpg.runtime.walk import MessageSizes
 
@@ -31,17 +32,35 @@ def checked(problem: Problem, record: Record, seeds: Sequence[int] | np.ndarray,
     return record
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A run, finished or not: arrays with a leading axis for seeds, or for settings and seeds.
 
-    `metrics[name]` has a trailing axis for the recorded rounds, `returns` a further one for the agents.
+    `metrics[name]` has a trailing axis for the recorded rounds, `returns` a further one for the agents. Seeds are
+    counted from `first_seed`.
     """
 
     rounds: np.ndarray
     metrics: dict[str, np.ndarray]
     returns: np.ndarray
     theta: np.ndarray
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """A metric that is asked for by a wrong name is answered with the nearest."""
+        object.__setattr__(self, "metrics", views.Metrics(self.metrics))
+
+    def __repr__(self) -> str:
+        """A line or two."""
+        return views.words(self)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row for each seed and recorded round: seed, round and all metrics."""
+        return views.frame(self)
+
+    def plot(self, metric: str | None = None) -> Any:
+        """A matplotlib Figure of a metric over rounds; of the gap where it is known, else the return, unless named."""
+        return views.plot(self, metric)
 
     def final(self, name: str) -> np.ndarray:
         """The last recorded value of a metric, one per run."""
@@ -53,7 +72,7 @@ class Result:
         joined = lambda a, b: np.concatenate([a, b], axis=axis)
         metrics = {name: joined(x, later.metrics[name]) for name, x in self.metrics.items()}
         rounds = np.concatenate([self.rounds, later.rounds])
-        return Result(rounds, metrics, joined(self.returns, later.returns), later.theta)
+        return Result(rounds, metrics, joined(self.returns, later.returns), later.theta, self.first_seed)
 
 
 NOT_FINITE = "theta or its value became non-finite at the server, though every agent's message was finite"
@@ -71,18 +90,20 @@ class Diverged(ArithmeticError):
         super().__init__(f"diverged in round {round} (seed {seed}): {where}{why and f': {why}'}{advice}")
 
 
-def gather(running: Iterable[Record], sizes: MessageSizes, shape: Sequence[int]) -> Result:
+def gather(running: Iterable[Record], sizes: MessageSizes, shape: Sequence[int], first_seed: int = 0) -> Result:
     """Run to the end; a divergence on the way keeps what was recorded."""
     records: list[Record] = []
     try:
         records.extend(running)
     except Diverged as error:
-        error.result = collect(records, sizes, shape) if records else None
+        error.result = collect(records, sizes, shape, first_seed) if records else None
         raise
-    return collect(records, sizes, shape)
+    return collect(records, sizes, shape, first_seed)
 
 
-def collect(records: Sequence[Record], sizes: MessageSizes, shape: Sequence[int] | None = None) -> Result:
+def collect(
+    records: Sequence[Record], sizes: MessageSizes, shape: Sequence[int] | None = None, first_seed: int = 0
+) -> Result:
     """Everything that was recorded; `shape` gives the runs' axis back its form, for example (settings, seeds)."""
     shape = tuple(shape or records[0].drift.shape)
     stack = lambda values: np.stack(list(values), axis=1)
@@ -112,4 +133,5 @@ def collect(records: Sequence[Record], sizes: MessageSizes, shape: Sequence[int]
         {name: form(x) for name, x in metrics.items()},
         form(e.returns),
         form(records[-1].theta),
+        first_seed,
     )

@@ -58,7 +58,7 @@ def simulate(
     example, settings, _ = _checked(problem, algorithm, schedule, sweep)
     sizes = message_sizes(problem, example, schedule.starts(problem)[0])
     shape = (seeds,) if sweep is None else (len(jax.tree.leaves(settings)[0]), seeds)
-    return gather(simulate_records(problem, algorithm, schedule, sweep=sweep), sizes, shape)
+    return gather(simulate_records(problem, algorithm, schedule, sweep=sweep), sizes, shape, first_seed)
 
 
 def simulate_records(

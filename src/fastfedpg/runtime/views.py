@@ -1,0 +1,113 @@
+"""A result as people look at it: in words, as a table and as a picture; and metrics that are asked for by name."""
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.tree_util import DictKey
+
+from fastfedpg.errors import InputError, missing_extra, unknown
+from fastfedpg.statistics import bootstrap
+
+if TYPE_CHECKING:
+    from fastfedpg.runtime.result import Result
+
+WORDS = {
+    "gap": "gap to the best common policy, $J - J^*$",
+    "J": "mean cost of the agents, $J$",
+    "return_mean": "mean return of the agents",
+    "return_worst": "worst agent's return",
+    "grad_norm_sq": "squared norm of the gradient",
+}
+"""What the axis of a picture says; others are called by their name."""
+
+
+class Metrics(dict[str, np.ndarray]):
+    """Metrics by name; one that is not there is an error with the nearest that is."""
+
+    def __missing__(self, name: object) -> np.ndarray:
+        """Say what there is."""
+        raise unknown("metric", str(name), self)
+
+
+def _flatten(metrics: Metrics) -> tuple[list[tuple[DictKey, np.ndarray]], tuple[str, ...]]:
+    names = tuple(sorted(metrics))
+    return [(DictKey(name), metrics[name]) for name in names], names
+
+
+# A tree like any other dictionary: checkpoints name its arrays by their place.
+jax.tree_util.register_pytree_with_keys(
+    Metrics, _flatten, lambda names, arrays: Metrics(zip(names, arrays, strict=True))
+)
+
+
+def leading(result: "Result") -> str:
+    """The metric that says most of a run."""
+    return leads(result.metrics["gap"], result.metrics["grad_norm_sq"])
+
+
+def leads(gap: np.ndarray, grad_norm_sq: np.ndarray) -> str:
+    """The gap where J* is known, J where only that is, and in environments the return in the user's units."""
+    if not np.isnan(gap).any():
+        return "gap"
+    return "return_mean" if np.isnan(grad_norm_sq).all() else "J"
+
+
+def words(result: "Result") -> str:
+    """A line or two: how long, how many, and where it ended."""
+    name = leading(result)
+    runs = result.final(name)
+    seeds = f"{runs.shape[-1]} seed{'s' * (runs.shape[-1] != 1)}"
+    settings = f"{runs.shape[0]} settings, " if runs.ndim > 1 else ""
+    head = f"Result: {int(result.rounds[-1])} rounds in {len(result.rounds)} records, {settings}{seeds}"
+    if runs.ndim > 1:
+        means = runs.mean(axis=-1)
+        return f"{head}\n{name} {np.nanmin(means):.4g} to {np.nanmax(means):.4g} in the end, means of each setting"
+    mean, low, high = bootstrap(runs)
+    interval = "" if np.isnan(low) else f", 95% interval {low:.4g} to {high:.4g}"
+    return f"{head}\n{name} {mean:.4g} in the end{interval}"
+
+
+def frame(result: "Result") -> Any:
+    """A pandas DataFrame with a row for each run and record."""
+    try:
+        import pandas  # type: ignore[import-untyped]
+    except ImportError:
+        raise missing_extra("a data frame", "pandas", "frame") from None
+    shape = result.metrics["J"].shape
+    *setting, seed, record = np.indices(shape)
+    columns: dict[str, Any] = dict(zip(["setting"], setting, strict=False))
+    columns |= {"seed": result.first_seed + seed, "round": result.rounds[record]}
+    return pandas.DataFrame({name: np.ravel(values) for name, values in {**columns, **result.metrics}.items()})
+
+
+def plot(result: "Result", metric: str | None = None) -> Any:
+    """A matplotlib Figure: a metric over rounds, its mean over seeds and the interval of that mean."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ImportError:
+        raise missing_extra("figures", "matplotlib", "plot") from None
+    name = metric or leading(result)
+    values = np.asarray(result.metrics[name], float)
+    if values.ndim != 2:
+        raise InputError("a result of several settings has no single curve; draw each, as metrics[name][setting]")
+    if np.isnan(values).all():
+        raise InputError(f"metric '{name}' is not defined in this run")
+    mean, low, high = bootstrap(values)
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axis = figure.add_subplot()
+    axis.plot(result.rounds, mean, color="#0072B2", linewidth=1.8, marker="o" if len(mean) < 20 else "", markersize=4)
+    if np.isfinite(low).any():
+        axis.fill_between(result.rounds, low, high, color="#0072B2", alpha=0.2, linewidth=0)
+    if name in ("gap", "grad_norm_sq") and np.nanmin(mean) > 0:
+        axis.set_yscale("log")
+        axis.set_ylim(bottom=0.7 * max(np.nanmin(mean) / 10, np.nanmin(np.where(low > 0, low, mean))))
+    axis.set_xlabel("communication rounds")
+    axis.set_ylabel(WORDS.get(name, name))
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    seeds = len(values)
+    axis.set_title(f"mean and 95% interval, {seeds} seeds" if seeds > 1 else "one seed, no interval", fontsize=9)
+    return figure
