@@ -26,7 +26,6 @@ from fastfedpg.federation import roster
 from fastfedpg.federation.agent import Agent, Site
 from fastfedpg.federation.roster import Roster, node_name
 from fastfedpg.federation.rounds import Rounds
-from fastfedpg.federation.site import only
 from fastfedpg.federation.terms import Terms
 from fastfedpg.federation.transport import agent_socket, unix_socket
 from fastfedpg.federation.transport.flower import FlowerEngine, client_app
@@ -153,7 +152,7 @@ def site_of(problem: Problem, algorithm: Algorithm, i: int, tabular=None, tells=
     own = problem._replace(tasks=part, ids=problem.ids[i : i + 1])
     if tabular is not None:
         if (id(tabular), i) not in EVALUATE:
-            EVALUATE[id(tabular), i] = tabular, with_oracle(only(tabular, i)).evaluate
+            EVALUATE[id(tabular), i] = tabular, with_oracle(tabular.only(i)).evaluate
         own = own._replace(evaluate=EVALUATE[id(tabular), i][1])
     return Site(i, algorithm, own, declared(problem, said), tells)
 

@@ -4,7 +4,6 @@ import numpy as np
 
 import reference as ref
 from fastfedpg import with_oracle
-from fastfedpg.federation.site import only
 
 S, A, N = 4, 3, 2
 EVERYONE = ref.small_problem(N=N, S=S, A=A, seed=30)
@@ -12,7 +11,7 @@ EVERYONE = ref.small_problem(N=N, S=S, A=A, seed=30)
 
 def make(agent):
     """The Problem of one agent; a real site would have no more than this one task."""
-    return with_oracle(only(EVERYONE, agent), "gpomdp", B=4, K=6)
+    return with_oracle(EVERYONE.only(agent), "gpomdp", B=4, K=6)
 
 
 def raises(agent):

@@ -12,7 +12,6 @@ import reference as ref
 from fastfedpg import Config, InputError, TabularProblem, problems
 from fastfedpg.draw import problem_picture
 from fastfedpg.experiment import checkpoints
-from fastfedpg.federation.site import only
 from fastfedpg.mdp import finite, transitions
 from fastfedpg.problems import Grid, Sparse, garnet, load, tabular_exact, with_oracle
 
@@ -299,10 +298,10 @@ def test_a_file_with_other_names_is_told_both_forms(names, says, tmp_path):
 
 def test_one_agents_part_of_sparse_kernels():
     p = sparse_problem(kernels=True)
-    part = only(p, 2)
+    part = p.only(2)
     np.testing.assert_array_equal(part.P.next, p.P.next[2:])
     assert tabular_exact.J(part, np.zeros(S * A)) == pytest.approx(tabular_exact.J_i(p, np.zeros(S * A))[2], rel=1e-13)
-    assert only(sparse_problem(), 2).P.p.shape == (S, A, W)
+    assert sparse_problem().only(2).P.p.shape == (S, A, W)
 
 
 def test_fingerprints_tell_sparse_problems_apart():

@@ -16,7 +16,6 @@ from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.progress import Report, progress
-from fastfedpg.problems import KnownProblem
 from fastfedpg.runtime import Diverged, Result
 from fastfedpg.statistics import bootstrap
 
@@ -47,7 +46,7 @@ def carry_out(planned: Plan, out: Path, work: Work, console: Console, errors: Co
     except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {run_folder.kept(out)}", 1)
     console.print(_results(config, result))
-    if isinstance(planned.known, KnownProblem):
+    if planned.known is not None and not planned.known.played:
         console.print(planned.standpoint.words, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0

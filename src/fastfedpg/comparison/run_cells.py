@@ -26,7 +26,6 @@ from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.run import begin, execute, reopen
 from fastfedpg.files import clear_parts, hold, is_held, write_text
 from fastfedpg.precision import float64
-from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged
 
 PICTURES = ("curves", "policies", "agents")
@@ -104,8 +103,8 @@ def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: No
     known = [o for o in found if np.isfinite(o.result.returns).all()]
     try:
         files += curves.curves(out / "curves", found, problem, title)
-        if drawn and isinstance(problem, TabularProblem):  # a gain is a few numbers, and no picture
-            files += curves.policies(out / "policies", drawn, problem, title)
+        if drawn and (grids := problem.as_table()) is not None:  # a gain is a few numbers, and no picture
+            files += curves.policies(out / "policies", drawn, grids, title)
         if known:
             files += curves.agents(out / "agents", known, problem, title, tau)
     except InputError as error:

@@ -9,7 +9,7 @@ import numpy as np
 from fastfedpg.draw import style as canvas
 from fastfedpg.draw.policy_maps import policies
 from fastfedpg.experiment.finished_run import Outcome
-from fastfedpg.problems import AnyProblem, Environments, base
+from fastfedpg.problems import AnyProblem
 from fastfedpg.statistics import Interval, bootstrap
 
 ROWS = 24
@@ -126,8 +126,7 @@ def draw_agents(
     """Agents in rows, or, where they are many, sorted and side by side; returns the legend's handles and labels."""
     intervals = [bootstrap(o.result.returns[:, -1]) for o in outcomes]
     marks = references(outcomes, problem, tau)
-    played = isinstance(problem, Environments)
-    what = "mean return of an episode" if played else "expected discounted return"
+    what = "mean return of an episode" if problem.played else "expected discounted return"
     unit = f"{what} (reward units; more is better)"
     near = np.concatenate([*(i.mean for i in intervals), *(x for name, x in marks.items() if name != START)])
     if START in marks and np.ptp(np.append(near, marks[START])) > 5 * np.ptp(near) > 0:
@@ -145,13 +144,13 @@ def references(outcomes: Sequence[Outcome], problem: AnyProblem, tau: float = 0.
     starts = [o.result.returns[:, 0].mean(axis=0) for o in outcomes]
     if all(np.allclose(start, starts[0]) for start in starts):
         marks[START] = starts[0]
-    if isinstance(problem, Environments):
+    if problem.played:
         return marks
-    evaluate = base.evaluator(problem)
+    evaluate = problem.evaluator()
     if problem.shared:
-        best = base.theta_of(problem, base.optimum(problem, tau).policy)
+        best = problem.theta_of(problem.optimum(tau).policy)
         marks[COMMON] = evaluate(best[None]).returns[0]
-    own = np.stack([base.theta_of(problem, best.policy) for best in base.own_optima(problem, tau)])
+    own = np.stack([problem.theta_of(best.policy) for best in problem.own_optima(tau)])
     marks[ALONE] = evaluate(own[None]).returns[0]
     return marks
 

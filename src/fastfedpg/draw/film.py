@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from fastfedpg import problems
-from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError, missing_extra
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.experiment.problem import build_known
 from fastfedpg.files import write_atomically
 from fastfedpg.precision import float64
-from fastfedpg.problems.tabular import read_npz
+from fastfedpg.problems.npz import read_npz
 
 MILLISECONDS = 33
 """Between two pictures."""
@@ -27,8 +26,9 @@ def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None 
     config = from_toml(run / "config.toml")
     made = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
     built = build_known(config, made)
-    known, policy = built.known, built.policy
-    if not isinstance(known, Environments) or policy is None:
+    policy = built.policy
+    known = None if built.known is None or policy is None else built.known.as_environments()
+    if known is None or policy is None:
         raise InputError(f"{run}: {made.name} is no environment, and can't be filmed; fastfedpg show draws it")
     if not 0 <= agent < known.N:
         raise InputError(f"agent = {agent}; {known.name} has agents 0 to {known.N - 1}")

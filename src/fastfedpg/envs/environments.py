@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -11,7 +12,10 @@ from fastfedpg.core import RngKey, Task, Theta
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import InputError
 from fastfedpg.policies import Policy
-from fastfedpg.spaces import Space
+from fastfedpg.spaces import Space, said
+
+FEW = 8
+"""So many agents are named; the others are counted."""
 
 SOURCE = "source"
 """Of `arrays`, what a checkpoint may differ in: an environment may have been repaired."""
@@ -92,8 +96,12 @@ class Environments:
             own = {name: getattr(alone, name) for name in names}
         return replace(self, **own, agents=self.agents[i : i + 1])
 
+    played = True
     shared = False  # there is no J* to be found
     scale = 1.0  # J is in reward units already
+    theta_shape = ()  # that is the policy's
+    theta_axes = "theta's length"
+    no_picture = "it can only be played; fastfedpg film RUN draws a learned policy in it"
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -109,3 +117,56 @@ class Environments:
         tasks = {f"task {k}": np.asarray(x) for k, x in enumerate(jax.tree.leaves(self.tasks))}
         written = lambda x: np.frombuffer(repr(x).encode(), np.uint8)
         return {SOURCE: written(self.source), "settings": written(settings), **tasks}
+
+    def identity(self) -> list[Any]:
+        """The arrays that a checkpoint must have in common with the run that goes on from it."""
+        return [x for name, x in self.arrays().items() if name != SOURCE]
+
+    def save(self, path: Path) -> None:
+        """Write the `.npz` of what it is made of."""
+        if self.made_of is None:
+            raise InputError(f"problem '{self.name}' can only be played: there are no arrays to save")
+        self.made_of.save(path)
+
+    def describe(self) -> dict[str, str]:
+        """What `fastfedpg show` prints."""
+        stated = self.reward_range
+        return {
+            "agents": f"{self.N} ({', '.join(self.agents[:FEW])}{', …' * (self.N > FEW)})",
+            "observations": said(self.observations),
+            "actions": said(self.actions),
+            "horizon": f"{self.horizon} steps, unless K says otherwise",
+            "gamma": f"{self.gamma:g}",
+            "rewards": "no stated range" if stated is None else f"from {stated[0]:g} to {stated[1]:g}",
+        }
+
+    def as_environments(self) -> "Environments":
+        """Itself."""
+        return self
+
+    def as_table(self) -> None:
+        """Nothing: no table of it is known."""
+
+    def smoothness(self, tau: float = 0.0) -> None:
+        """Nothing is known of L."""
+
+    def facts(self, tau: float = 0.0) -> dict[str, Any]:
+        """Nothing is known without running it."""
+        return {}
+
+    def with_oracle(self, oracle: str, tau: float, settings: Any) -> NoReturn:
+        """Refused: the oracles of known problems are no use here."""
+        raise InputError(f"{self.name} can only be played; with_policy(environments, policy, oracle) is for it")
+
+    def _unknown(self) -> NoReturn:
+        raise InputError(f"problem '{self.name}' can only be played: its numbers are not known")
+
+    def optimum(self, tau: float = 0.0) -> NoReturn:
+        """Refused, as all that needs numbers which are not known."""
+        self._unknown()
+
+    own_optima = lower_bound = evaluator = gradients = gap = undominated = optimum
+
+    def theta_of(self, policy: np.ndarray) -> NoReturn:
+        """Refused likewise."""
+        self._unknown()

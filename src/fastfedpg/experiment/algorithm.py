@@ -6,7 +6,6 @@ from fastfedpg import optimisers
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.algorithms.wrappers.normalised import normalised
 from fastfedpg.core import Algorithm
-from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment.config import Config
 from fastfedpg.policies import Policy
@@ -56,9 +55,9 @@ def opened(config: Config, algorithm: Algorithm, known: AnyProblem | None, polic
             f"normalise with algorithm {config.algorithm}: who is not in the first round would never measure its "
             "observations; leave participants out"
         )
-    if not isinstance(known, Environments) or policy is None or policy.normalise is None:
+    if not known.played or policy is None or policy.normalise is None:
         raise InputError(f"normalise is for observations in environments; problem '{known.name}' has none to measure")
-    return normalised(algorithm, known.observations.width, policy.normalise)
+    return normalised(algorithm, known.sizes["observation"], policy.normalise)
 
 
 def local_steps(config: Config) -> int:

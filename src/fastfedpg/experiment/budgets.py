@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from fastfedpg import runtime
-from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.oracles import ORACLES
@@ -16,7 +15,8 @@ LEAST_SHARE = 0.9
 
 def plays(planned: Plan) -> bool:
     """Whether the oracle plays trajectories; the exact ones take no environment steps."""
-    return isinstance(planned.known, Environments) or "B" in ORACLES[planned.config.oracle].settings
+    played = planned.known is not None and planned.known.played
+    return played or "B" in ORACLES[planned.config.oracle].settings
 
 
 def unit(planned: Plan) -> str:

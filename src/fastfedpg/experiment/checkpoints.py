@@ -17,11 +17,10 @@ import tomli_w
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from fastfedpg.envs.environments import SOURCE
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config, from_mapping
 from fastfedpg.files import clear_parts, sync, write_atomically
-from fastfedpg.problems import AnyProblem, Environments, TabularProblem
+from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Result, Standing
 from fastfedpg.runtime.pytrees import arrays_of, restored
 
@@ -59,13 +58,11 @@ class Refused(ValueError):
 def identity(config: Config, problem: AnyProblem | None, theta0: np.ndarray | None, versions: str) -> Identity:
     """The settings and the arrays that decide a run's numbers, and what computes them."""
     digest = hashlib.sha256()
-    arrays = () if problem is None else [x for name, x in problem.arrays().items() if name != SOURCE]
-    units = problem.reward_range if isinstance(problem, TabularProblem) else None
-    for array in (*arrays, units, theta0):
+    for array in (*(() if problem is None else problem.identity()), theta0):
         if array is not None:
             digest.update(repr(np.shape(array)).encode())
             digest.update(np.ascontiguousarray(array, np.float64).data)
-    source = problem.source if isinstance(problem, Environments) else ""
+    source = "" if problem is None else problem.source
     return Identity(versions, config, digest.hexdigest(), hashlib.sha256(source.encode()).hexdigest())
 
 

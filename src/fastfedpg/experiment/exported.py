@@ -10,7 +10,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.results import Stored
-from fastfedpg.problems.tabular import read_npz
+from fastfedpg.problems.npz import read_npz
 from fastfedpg.runtime import Result
 
 METRICS = ("J", "gap", "return_mean", "return_worst", "env_steps", "bytes_up", "bytes_down", "syncs")

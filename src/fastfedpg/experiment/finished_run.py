@@ -13,7 +13,7 @@ from fastfedpg.experiment import budgets, exported, results, run_folder
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
-from fastfedpg.problems import AnyProblem, Environments
+from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Result
 
 SAME = ("problem", "problem_args", "agents", "reward_range", "tau")
@@ -55,7 +55,7 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
     for (a, p), (b, q) in pairwise(zip(folders, plans, strict=True)):
         here, there = run_folder.described(p.config), run_folder.described(q.config)
         unequal = _unequal(p.here, q.here)
-        if isinstance(p.here, Environments) and isinstance(q.here, Environments):
+        if p.here.played and q.here.played:
             unequal += [name for name, x, y in _played(p, q) if x != y]
         if here.tau == there.tau and p.here.scale == q.here.scale and not unequal:
             continue  # one problem, whatever words it was asked for in

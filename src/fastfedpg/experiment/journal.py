@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from fastfedpg import runtime
 from fastfedpg.experiment import checkpoints, results, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, Keeper
 from fastfedpg.experiment.plan import Plan
-from fastfedpg.problems import AnyProblem, Environments, LQRProblem, lqr_exact, tabular_exact
+from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.statistics import bootstrap
 
@@ -132,17 +130,12 @@ def _of_problem(known: AnyProblem | None) -> dict[str, Any]:
 
 def _theory(planned: Plan) -> dict[str, Any]:
     """What is known of the problem without running anything; nothing where it is private, or can only be played."""
-    known, tau = planned.known, planned.config.tau
-    if known is None or isinstance(known, Environments):
+    known = planned.known
+    if known is None or known.played:
         return {}
     limit: dict[str, Any] = {"theorem_1": planned.standpoint._asdict()}
     if planned.theorem is not None:
         limit["schedule"] = planned.theorem.summary()
-    if isinstance(known, LQRProblem):
-        mu = lqr_exact.gradient_domination_bound(known)
-        return {**limit, "J_star": lqr_exact.optimum(known).J, "mu_bound": mu}
-    limit |= {"eta_limit_lemma_2": planned.step_limit, "eta_limit_theorem_1": planned.theorem1_step_limit}
-    if known.shared:
-        return {**limit, "J_star": known.scale * tabular_exact.optimum(known, tau).J}
-    own = [best.J for best in tabular_exact.own_optima(known, tau)]
-    return {**limit, "J_star": None, "J_lower_bound": known.scale * float(np.mean(own))}
+    if known.smoothness() is not None:
+        limit |= {"eta_limit_lemma_2": planned.step_limit, "eta_limit_theorem_1": planned.theorem1_step_limit}
+    return {**limit, **known.facts(planned.config.tau)}

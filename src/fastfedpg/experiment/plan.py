@@ -10,7 +10,6 @@ import numpy as np
 from fastfedpg import runtime
 from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.algorithm import algorithm_of, algorithm_settings, local_steps, opened
 from fastfedpg.experiment.config import Config
@@ -19,10 +18,9 @@ from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, schedule
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
 from fastfedpg.precision import float64
-from fastfedpg.problems import PLAYED, AnyProblem, KnownProblem, TabularProblem
-from fastfedpg.problems.base import gradient_function
+from fastfedpg.problems import PLAYED, AnyProblem
 from fastfedpg.runtime import MessageSizes, Schedule
-from fastfedpg.theory import lemma2_step_limit, smoothness_bound, smoothness_estimate, theorem1_step_limit
+from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,9 @@ class Plan:
         return self.known
 
     @property
-    def arrays(self) -> KnownProblem:
-        """The problem's arrays."""
-        if isinstance(self.here, Environments):
+    def arrays(self) -> AnyProblem:
+        """The problem, whose numbers must be known."""
+        if self.here.played:
             raise InputError(f"problem '{self.name}' can only be played: its numbers are not known")
         return self.here
 
@@ -59,14 +57,7 @@ class Plan:
         """Of a trajectory, at most."""
         if self.config.K is not None:
             return self.config.K
-        return self.known.horizon if isinstance(self.known, Environments) else STEPS
-
-    @property
-    def tabular(self) -> TabularProblem:
-        """The arrays of a finite problem."""
-        if not isinstance(self.arrays, TabularProblem):
-            raise InputError(f"problem '{self.name}' is not a finite MDP")
-        return self.arrays
+        return STEPS if self.known is None else self.known.horizon or STEPS
 
     def with_eta(self, eta: Any) -> Algorithm:
         """The algorithm at another step size."""
@@ -81,14 +72,16 @@ class Plan:
     @property
     def theta_shape(self) -> tuple[int, ...]:
         """How theta is written down: a table or a gain where the problem is known, or a vector."""
-        if self.known is None or isinstance(self.known, Environments):
-            return np.shape(self.problem.theta0)[-1:]
-        return self.known.theta_shape
+        own = () if self.known is None else self.known.theta_shape
+        return own or np.shape(self.problem.theta0)[-1:]
 
     @property
     def smoothness(self) -> float:
         """The bound on L of Assumption 1."""
-        return smoothness_bound(self.tabular.gamma, self.tabular.A, self.config.tau)
+        bound = self.arrays.smoothness(self.config.tau)
+        if bound is None:
+            raise InputError(f"problem '{self.name}' is not a finite MDP")
+        return bound
 
     @property
     def step_limit(self) -> float:
@@ -104,11 +97,10 @@ class Plan:
     def standpoint(self) -> Standpoint:
         """How the run stands to Theorem 1; a regulator has no bound on L, but one at its first gain."""
         estimate = None if self.theorem is None else self.theorem.L
-        bound = self.smoothness if isinstance(self.arrays, TabularProblem) else None
+        bound = self.arrays.smoothness(self.config.tau)
         if bound is None and estimate is None:
             start = np.atleast_2d(self.problem.theta0)[:1]
-            gradients = gradient_function(self.arrays)
-            estimate = smoothness_estimate(gradients, np.stack([start, start], axis=1), points=2)
+            estimate = smoothness_estimate(self.arrays.gradients(), np.stack([start, start], axis=1), points=2)
         return standpoint(self.config, self.problem.N, self.local_steps, bound, estimate)
 
     @property
@@ -131,7 +123,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
     if config.schedule is not None and theorem is None:
         config, theorem = scheduled(config, local_steps(config), known, problem.theta0)
         algorithm = algorithm_of(config)
-        if isinstance(known, KnownProblem) and "K" in oracle_settings(config):
+        if known is not None and not known.played and "K" in oracle_settings(config):
             problem = problem._replace(oracle=with_its_oracle(config, known).oracle)
     schedule = Schedule(
         config.rounds,
@@ -154,7 +146,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     """Settings that were changed but that the chosen algorithm or oracle does not have."""
     defaults = Config()
-    played = isinstance(known, Environments)
+    played = known is not None and known.played
     if config.oracle == "actor_critic":
         yield "oracle actor_critic is biased by its critic: the theorems do not cover it"
     if config.optimiser != "sgd":
@@ -164,7 +156,7 @@ def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
             if getattr(config, setting) != getattr(defaults, setting):
                 yield f"{setting} = {getattr(config, setting)} has no effect: it is for environments that are played"
     makers: dict[str, Callable[..., Any]] = {name: kind.make for name, kind in ORACLES.items()}
-    makers |= {} if isinstance(known, KnownProblem) else PLAYED
+    makers |= PLAYED if known is None or played else {}
     used = {*config.taken_by(ALGORITHMS[config.algorithm]), *config.taken_by(makers[config.oracle]), *["K"] * played}
     for what, name, table in (("algorithm", config.algorithm, ALGORITHMS), ("oracle", config.oracle, makers)):
         settings = {setting for factory in table.values() for setting in config.taken_by(factory)}

@@ -12,8 +12,8 @@ from fastfedpg.experiment.config import Config
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
 from fastfedpg.policies.words import switch
-from fastfedpg.problems import PLAYED, AnyProblem, KnownProblem, TabularProblem, with_policy
-from fastfedpg.problems.tabular import read_npz
+from fastfedpg.problems import PLAYED, AnyProblem, with_policy
+from fastfedpg.problems.npz import read_npz
 from fastfedpg.problems.user_function import is_own
 from fastfedpg.runtime import counting_oracle
 from fastfedpg.spaces import Box
@@ -63,7 +63,7 @@ def build(config: Config) -> Built:
     built = build_known(config, problems.make(config.problem, config.problem_args, config.agents, config.reward_range))
     known = built.known
     assert known is not None
-    if isinstance(known, Environments):
+    if known.played:
         return _started(config, built)
     theta0 = None if config.theta0 is None else _read_theta0(config, known.theta_shape, known.theta_axes)
     if theta0 is None:
@@ -89,9 +89,9 @@ def build_known(config: Config, known: AnyProblem) -> Built:
 
     A finite MDP is an environment, where a policy or an oracle for environments was asked for.
     """
-    if isinstance(known, TabularProblem) and (config.policy is not None or config.oracle == "actor_critic"):
-        known = problems.as_environments(known)
-    return _play(config, known) if isinstance(known, Environments) else Built(known, with_its_oracle(config, known))
+    asked = known.played or config.policy is not None or config.oracle == "actor_critic"
+    environments = known.as_environments() if asked else None
+    return Built(known, with_its_oracle(config, known)) if environments is None else _play(config, environments)
 
 
 def _play(config: Config, environments: Environments) -> Built:
@@ -119,7 +119,7 @@ def _play(config: Config, environments: Environments) -> Built:
     return Built(environments, problem, policy=policy)
 
 
-def with_its_oracle(config: Config, known: KnownProblem) -> Problem:
+def with_its_oracle(config: Config, known: AnyProblem) -> Problem:
     """A problem whose numbers are known, with a configuration's oracle."""
     if config.policy is not None:
         raise InputError(f"policy = {config.policy}; problem '{known.name}' has its own: a gain for every state")

@@ -20,7 +20,6 @@ from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Report, silent
 from fastfedpg.files import clear_parts, hold
 from fastfedpg.precision import float64
-from fastfedpg.problems import TabularProblem
 from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
 
 Shapes: TypeAlias = Callable[[Problem, Algorithm, Schedule], Standing]
@@ -155,7 +154,7 @@ def execute(
 
 
 def _advice(planned: Plan) -> str:
-    if not isinstance(planned.known, TabularProblem):  # no bound on L: a regulator is smooth on sublevel sets alone
+    if planned.known is None or planned.known.smoothness() is None:  # no bound on L
         return f"The step size is eta = {planned.config.eta:g}; try a smaller one."
     return (
         f"The step size is eta = {planned.config.eta:g}; Lemma 2 asks for at most 1/(3LH) = {planned.step_limit:.3g}, "

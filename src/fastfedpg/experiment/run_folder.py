@@ -19,7 +19,7 @@ from fastfedpg.experiment import checkpoints, results
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.files import clear_parts, hold, is_held, write_atomically, write_text
-from fastfedpg.problems import AnyProblem, Environments
+from fastfedpg.problems import AnyProblem
 
 FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz")
 
@@ -103,10 +103,9 @@ def describe(out: Path, config: Config, problem: AnyProblem | None, theta0: np.n
 
 def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
     """Copies of the files that a configuration names, so that the folder stands alone."""
-    arrays = problem.made_of if isinstance(problem, Environments) else problem
-    if arrays is not None and is_file(config.problem):
+    if problem is not None and is_file(config.problem):
         with write_atomically(out / "problem.npz") as part:
-            arrays.save(part)
+            problem.save(part)
     if theta0 is not None:
         with write_atomically(out / "theta0.npz") as part:
             np.savez(part, theta=theta0)

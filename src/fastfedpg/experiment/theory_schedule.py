@@ -10,8 +10,7 @@ import numpy as np
 from fastfedpg import theory
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
-from fastfedpg.problems import AnyProblem, Environments, KnownProblem, TabularProblem
-from fastfedpg.problems import base as known_functions
+from fastfedpg.problems import AnyProblem
 from fastfedpg.theory import Parameters, Pilot
 
 LONG = 2.0
@@ -48,7 +47,7 @@ def scheduled(config: Config, H: int, known: AnyProblem | None, theta0: Any) -> 
     """The configuration with the eta and K of its schedule; those that were given stay, and are noted."""
     if known is None:
         raise InputError(f"schedule {config.schedule} needs a problem that is known here; this one is private")
-    if isinstance(known, Environments):
+    if known.played:
         raise InputError(
             f"schedule {config.schedule} needs L and mu of a problem that is known; {known.name} can only be played"
         )
@@ -72,7 +71,10 @@ def scheduled(config: Config, H: int, known: AnyProblem | None, theta0: Any) -> 
         used = replace(used, eta=p.eta)
     if config.K is None:
         used = replace(used, K=p.K)
-    notes = (*_notes(used, p, runs, L, mu, target, isinstance(known, TabularProblem)), *_took(time.monotonic() - began))
+    notes = (
+        *_notes(used, p, runs, L, mu, target, known.undominated(config.tau)),
+        *_took(time.monotonic() - began),
+    )
     return used, Scheduled(p, L, mu, notes)
 
 
@@ -111,14 +113,13 @@ def _rows(theta0: Any) -> np.ndarray:
     return theta0.reshape(-1, theta0.shape[-1])
 
 
-def _pilot(known: KnownProblem, tau: float, start: np.ndarray, target: float) -> Pilot:
+def _pilot(known: AnyProblem, tau: float, start: np.ndarray, target: float) -> Pilot:
     """Until the gap has fallen as far as the theorem promises: to 1/(NHT) of the first."""
-    gradients, gap = known_functions.gradient_function(known, tau), known_functions.gap_function(known, tau)
-    return theory.pilot(gradients, gap, start, target=target)
+    return theory.pilot(known.gradients(tau), known.gap(tau), start, target=target)
 
 
 def _notes(
-    config: Config, p: Parameters, runs: list[Pilot], L: float, mu: float, target: float, tabular: bool
+    config: Config, p: Parameters, runs: list[Pilot], L: float, mu: float, target: float, undominated: str
 ) -> Iterator[str]:
     second = config.schedule == "theorem2"
     steps, reached = max(len(run.gaps) - 1 for run in runs), all(run.gaps[-1] <= target * run.gaps[0] for run in runs)
@@ -134,7 +135,7 @@ def _notes(
         yield f"K = {config.K} was given and stays;{small} the schedule's is {p.K}"
     if config.oracle == "exact":
         yield f"K = {config.K} has no effect: oracle exact is not truncated"
-    if second and config.tau == 0 and tabular:
+    if second and undominated:
         yield "with tau = 0 gradient domination (12) fails on R^d: mu is along the pilot only, it shrinks with the gap"
     if second and not reached:
         left = max(run.gaps[-1] / run.gaps[0] for run in runs)

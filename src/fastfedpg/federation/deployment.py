@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
@@ -143,7 +142,7 @@ def carry_out(
 
 def _steps(planned: Plan) -> float:
     """The environment steps of one agent's round, where the server can know them: episodes may end before K steps."""
-    if planned.known is None or isinstance(planned.known, Environments):
+    if planned.known is None or planned.known.played:
         return float("nan")
     return budgets.samples(planned) / planned.schedule.taking_part(planned.problem) if budgets.plays(planned) else 0.0
 

@@ -2,14 +2,11 @@
 
 import hashlib
 import json
-from dataclasses import replace
 
-import jax
 import numpy as np
 
 from fastfedpg import problems
 from fastfedpg.core import Problem
-from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.algorithm import algorithm_of, opened
 from fastfedpg.experiment.config import Config
@@ -17,7 +14,7 @@ from fastfedpg.experiment.problem import Built, build_known, is_file, is_private
 from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
 from fastfedpg.federation.terms import Keys
-from fastfedpg.problems import AnyProblem, LQRProblem, user_function
+from fastfedpg.problems import user_function
 
 OWN = (
     "problem",
@@ -49,21 +46,6 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
     return Site(number, algorithm, problem, declared, tells, hashlib.sha256(settled.encode()).hexdigest())
 
 
-def only(problem: AnyProblem, number: int) -> AnyProblem:
-    """The same problem with one of its agents; nothing is left of the others."""
-    if isinstance(problem, LQRProblem | Environments):
-        return problem.only(number)
-    part = lambda x: x[number : number + 1]
-    return replace(
-        problem,
-        P=jax.tree.map(part, problem.P) if problem.own_kernels else problem.P,
-        reward=part(problem.reward),
-        rho=part(problem.rho) if problem.own_starts else problem.rho,
-        agents=part(problem.agents),
-        grid=None,
-    )
-
-
 def _library(config: Config, number: int) -> tuple[Built, int]:
     file = is_file(config.problem)
     agents = None if file else config.agents
@@ -72,7 +54,7 @@ def _library(config: Config, number: int) -> tuple[Built, int]:
         return build_known(config, every), config.agents
     if not 0 <= number < every.N:
         raise InputError(f"agent = {number}; problem '{config.problem}' has agents 0 to {every.N - 1}")
-    return build_known(config, only(every, number)), every.N
+    return build_known(config, every.only(number)), every.N
 
 
 def _own(config: Config, number: int) -> tuple[Built, int]:

@@ -16,15 +16,17 @@ from fastfedpg.mdp.transitions import Sparse
 from fastfedpg.problems import lqr_exact
 from fastfedpg.problems import tabular_exact as exact
 from fastfedpg.problems.arguments import as_kind
-from fastfedpg.problems.base import AnyProblem, KnownProblem, load
-from fastfedpg.problems.by_name import as_environments, foreign, own_environments
+from fastfedpg.problems.base import AnyProblem, KnownProblem
+from fastfedpg.problems.by_name import foreign, own_environments
 from fastfedpg.problems.catalogue.basics import compromise, garnet, random
 from fastfedpg.problems.catalogue.basics import lqr as _lqr
 from fastfedpg.problems.catalogue.grids import compromise_grid, mazes, windy_cliff
 from fastfedpg.problems.catalogue.lines import opposed_line, river_swim
 from fastfedpg.problems.catalogue.toy_text import cliff_walking, frozen_lake, taxi
+from fastfedpg.problems.grid import Grid
 from fastfedpg.problems.lqr import LQRProblem
-from fastfedpg.problems.tabular import Grid, TabularProblem
+from fastfedpg.problems.npz import load
+from fastfedpg.problems.tabular import TabularProblem
 from fastfedpg.problems.user_function import SUITES, is_own
 from fastfedpg.problems.with_oracle import with_oracle
 from fastfedpg.problems.with_policy import PLAYED, settings_of, with_policy
@@ -90,6 +92,11 @@ def make(
             raise
         given = " ".join(f"{k}={v}" for k, v in arguments.items())
         raise InputError(f"problem '{name}' can't be made with {given}: {error or 'too little memory'}") from None
+
+
+def as_environments(problem: TabularProblem) -> Environments:
+    """A finite MDP that is played: for policies that are no table, and for the critic."""
+    return problem.as_environments()
 
 
 def _exists(name: str) -> bool:

@@ -1,83 +1,138 @@
-"""What both kinds of problems have in common: files, optima, and how a policy is worth what it is."""
+"""What every kind of problem offers: the one description that the rest of the package asks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fastfedpg.core import Evaluation
+from fastfedpg.core import Evaluation, Problem
 from fastfedpg.envs.environments import Environments
-from fastfedpg.errors import InputError
-from fastfedpg.mdp.transitions import Sparse
-from fastfedpg.problems import lqr, lqr_exact, tabular, tabular_exact
 from fastfedpg.problems.lqr import LQRProblem
-from fastfedpg.problems.tabular import TabularProblem, read_npz
+from fastfedpg.problems.tabular import TabularProblem
 from fastfedpg.problems.tabular_exact import Best
 
 KnownProblem: TypeAlias = TabularProblem | LQRProblem
 """A problem whose numbers are known."""
 
-AnyProblem: TypeAlias = KnownProblem | Environments
-"""Those that can only be played too; a site's own function is another."""
+KINDS = (TabularProblem, LQRProblem, Environments)
+"""Those of this library."""
 
 
-def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> KnownProblem:
-    """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma, or those of a regulator.
+@runtime_checkable
+class AnyProblem(Protocol):
+    """N agents and what they are to learn together.
 
-    Where transitions are sparse, `next` and `p` take the place of P. A regulator has A, B, Q, R, Sigma0 and gamma, and
-    may have noise and F0.
+    What a kind can't answer it refuses with an InputError in words; where a caller must choose another way, it says so
+    beforehand: by `played`, or by an answer of None.
     """
-    arrays: dict[str, Any] = dict(read_npz(path, tabular.NAMES, tabular.SPARSE_NAMES, lqr.NAMES))
-    name = Path(path).name
-    if "A" in arrays:
-        if reward_range is not None:
-            raise InputError(
-                f"{path}: a linear-quadratic regulator, whose rewards have no range; leave reward_range out"
-            )
-        return LQRProblem(**arrays, name=name)
-    if "P" not in arrays:
-        arrays["P"] = Sparse(arrays.pop("next"), arrays.pop("p"))
-    return TabularProblem(**arrays, reward_range=reward_range or (0.0, 1.0), name=name)
 
+    @property
+    def name(self) -> str:
+        """What it is called in tables and pictures."""
 
-def optimum(problem: KnownProblem, tau: float = 0.0) -> Best:
-    """J* in cost units and a best common policy; only where dynamics are shared."""
-    return lqr_exact.optimum(problem) if isinstance(problem, LQRProblem) else tabular_exact.optimum(problem, tau)
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Their names."""
 
+    @property
+    def N(self) -> int:
+        """The number of agents."""
 
-def own_optima(problem: KnownProblem, tau: float = 0.0) -> list[Best]:
-    """Each agent's own optimum, were it alone."""
-    return lqr_exact.own_optima(problem) if isinstance(problem, LQRProblem) else tabular_exact.own_optima(problem, tau)
+    @property
+    def gamma(self) -> float:
+        """The discount factor."""
 
+    @property
+    def scale(self) -> float:
+        """Reward units per unit of cost."""
 
-def evaluator(problem: KnownProblem, tau: float = 0.0) -> Callable[[Any], Evaluation]:
-    """The runtimes' view of policies."""
-    return lqr_exact.evaluator(problem) if isinstance(problem, LQRProblem) else tabular_exact.evaluator(problem, tau)
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Where rewards lie, in the user's units; None where that is not stated."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether all agents have the same dynamics and start, and there is a J*."""
 
-def gradient_function(problem: KnownProblem, tau: float = 0.0) -> Callable[[Any], Any]:
-    """Every agent's exact gradient as a pure JAX function, theta (d,) to (N, d); for 64-bit mode."""
-    if isinstance(problem, LQRProblem):
-        return lqr_exact.gradient_function(problem)
-    return tabular_exact.gradient_function(problem, tau)
+    @property
+    def played(self) -> bool:
+        """Whether it can only be played, by a policy with parameters: then none of its numbers are known."""
 
+    @property
+    def horizon(self) -> int | None:
+        """The steps of an episode, where K does not say otherwise; None where nothing ends one."""
 
-def gap_function(problem: KnownProblem, tau: float = 0.0) -> Callable[[Any], Any]:
-    """J - J* as a pure JAX function; where dynamics differ, J less the mean of the agents' own optima."""
-    if isinstance(problem, LQRProblem):
-        return lqr_exact.gap_function(problem)
-    J, least = tabular_exact.objective_function(problem, tau), lower_bound(problem, tau)
-    return lambda theta: J(theta) - least
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a summary says of it."""
 
+    @property
+    def theta_shape(self) -> tuple[int, ...]:
+        """How theta is written down; empty where that is the policy's affair."""
 
-def lower_bound(problem: KnownProblem, tau: float = 0.0) -> float:
-    """J*, or where dynamics differ the mean of the agents' own optima."""
-    if problem.shared:
-        return optimum(problem, tau).J
-    return float(np.mean([best.J for best in own_optima(problem, tau)]))
+    @property
+    def theta_axes(self) -> str:
+        """What those axes are."""
 
+    @property
+    def source(self) -> str:
+        """What decides its numbers and is no array, in words: a run may go on with another, and is told."""
 
-def theta_of(problem: KnownProblem, policy: np.ndarray) -> np.ndarray:
-    """A theta (d,) with this policy: the gain, or logits, where what is never done has probability 1e-300."""
-    return (policy if isinstance(problem, LQRProblem) else np.log(np.maximum(policy, 1e-300))).reshape(-1)
+    @property
+    def no_picture(self) -> str:
+        """Why it can't be drawn, in words; nothing where `as_table` can."""
+
+    def optimum(self, tau: float = 0.0) -> Best:
+        """J* in cost units and a best common policy; only where dynamics are shared."""
+
+    def own_optima(self, tau: float = 0.0) -> list[Best]:
+        """Each agent's own optimum, were it alone."""
+
+    def lower_bound(self, tau: float = 0.0) -> float:
+        """J*, or where dynamics differ the mean of the agents' own optima; in cost units."""
+
+    def evaluator(self, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+        """The runtimes' view of policies, in the user's units."""
+
+    def gradients(self, tau: float = 0.0) -> Callable[[Any], Any]:
+        """Every agent's exact gradient as a pure JAX function, theta (d,) to (N, d); for 64-bit mode."""
+
+    def gap(self, tau: float = 0.0) -> Callable[[Any], Any]:
+        """J less its lower bound, as a pure JAX function of theta (d,); for 64-bit mode."""
+
+    def theta_of(self, policy: np.ndarray) -> np.ndarray:
+        """A theta (d,) with this policy, as `optimum` gives it."""
+
+    def smoothness(self, tau: float = 0.0) -> float | None:
+        """The bound on L of Assumption 1; None where there is none."""
+
+    def undominated(self, tau: float = 0.0) -> str:
+        """Why gradient domination (12) is not there, in words; nothing where it is."""
+
+    def facts(self, tau: float = 0.0) -> dict[str, Any]:
+        """What is known without running anything, for a run's summary."""
+
+    def describe(self) -> dict[str, str]:
+        """What `fastfedpg show` prints."""
+
+    def with_oracle(self, oracle: str, tau: float, settings: Mapping[str, Any]) -> Problem:
+        """What the runtimes take, with an oracle of the table and its settings."""
+
+    def as_environments(self) -> Environments | None:
+        """The same, played; None where it can't be."""
+
+    def as_table(self) -> TabularProblem | None:
+        """The finite MDP that it is, to be sampled and drawn; None where it is none."""
+
+    def only(self, i: int) -> "AnyProblem":
+        """The same with one of its agents; nothing is left of the others."""
+
+    def arrays(self) -> dict[str, Any]:
+        """All that decides its numbers, but for the units, as it is put away and compared."""
+
+    def identity(self) -> list[Any]:
+        """The arrays that a checkpoint must have in common with the run that goes on from it."""
+
+    def save(self, path: Path) -> None:
+        """Write an `.npz` that `load` reads."""

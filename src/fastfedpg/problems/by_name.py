@@ -1,25 +1,15 @@
 """Environments by name: of this library, of Gymnasium and gymnax, or of a user's own function."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from fastfedpg.core import Problem
-from fastfedpg.envs.environments import Environments
-from fastfedpg.envs.finite_env import finite
-from fastfedpg.envs.jax_env import play
 from fastfedpg.errors import InputError
 from fastfedpg.problems import user_function
 from fastfedpg.problems.arguments import as_kind
-from fastfedpg.problems.base import AnyProblem, KnownProblem
-from fastfedpg.problems.tabular import TabularProblem
-
-LEFT = 1e-3
-"""A finite MDP is played until no more than this share of its discounted weight is left."""
+from fastfedpg.problems.base import KINDS, AnyProblem
 
 SETTINGS = {"gamma": float, "horizon": int, "reward_scale": float, "patience": float, "workers": int}
 """Arguments of an adapter; all others are the foreign environment's own."""
@@ -66,9 +56,9 @@ def own_environments(
         make = user_function.function(problem)
         factory = partial(make, number) if user_function.takes_number(make) else make
         return environments([factory], reward_range=reward_range, name=problem, first=number, **given)
-    if isinstance(made, KnownProblem | Environments) and made.N == 1:
+    if isinstance(made, KINDS) and made.N == 1:
         return made
-    what = type(made).__name__ + (f" of {made.N} agents" if isinstance(made, KnownProblem | Environments) else "")
+    what = type(made).__name__ + (f" of {made.N} agents" if isinstance(made, KINDS) else "")
     raise InputError(f"problem '{problem}' returns a {what}; it must return {user_function.RETURNS} of one agent")
 
 
@@ -97,7 +87,7 @@ def _own(
     if isinstance(made, list | tuple):
         user_function.stays()
         return environments(made, reward_range=reward_range, name=problem, **given)
-    if isinstance(made, KnownProblem | Environments):
+    if isinstance(made, KINDS):
         if agents is not None and agents != made.N:
             raise InputError(f"agents = {agents}; problem '{problem}' has {made.N}")
         return made
@@ -113,29 +103,3 @@ def _split(problem: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], 
     words = "argument {} of problem '" + problem + "'"
     given = {k: as_kind(words.format(k), SETTINGS[k], v) for k, v in arguments.items() if k in SETTINGS}
     return given, {k: v for k, v in arguments.items() if k not in SETTINGS}
-
-
-def as_environments(problem: TabularProblem) -> Environments:
-    """A finite MDP that is played: for policies that are no table, and for the critic."""
-    if not problem.shared:
-        raise InputError(
-            f"problem '{problem.name}' gives its agents dynamics of their own; as environments they must share them"
-        )
-    env = finite(problem.P, problem.rho)
-    playing = partial(play, env)
-
-    return Environments(
-        problem.name,
-        env.observations,
-        env.actions,
-        np.asarray(problem.reward),
-        playing,
-        horizon=math.ceil(math.log(LEFT) / math.log(problem.gamma)) if problem.gamma > LEFT else 1,
-        gamma=problem.gamma,
-        reward_range=problem.reward_range,
-        reward_scale=1 / problem.scale,
-        reward_offset=problem.reward_range[1],
-        agents=problem.agents,
-        source=problem.name,
-        made_of=problem,
-    )

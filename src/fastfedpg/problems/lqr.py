@@ -1,24 +1,23 @@
-"""Linear-quadratic regulators that N agents share: the arrays, checked, and the Riccati equation."""
+"""Linear-quadratic regulators that N agents share, and all that is to be asked of them."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fastfedpg.core import Evaluation, Problem
 from fastfedpg.errors import InputError
-from fastfedpg.mdp import regulator
-from fastfedpg.problems import lqr_checks, tabular_checks
+from fastfedpg.oracles import ORACLES
+from fastfedpg.oracles.regulated import lqr
+from fastfedpg.problems import lqr_exact
+from fastfedpg.problems.lqr_arrays import LQRArrays, radius, why_undefined
+from fastfedpg.problems.tabular_checks import oracle_settings
+from fastfedpg.problems.tabular_exact import Best
+from fastfedpg.problems.words import by_agent
 
-NAMES = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]")
-"""The arrays of a file; those in brackets may be missing."""
 
-LAZY = 100.0
-"""The price of inputs, beside that of states, for which the default start is best where doing nothing is not stable."""
-
-
-@dataclass(frozen=True, eq=False)
-class LQRProblem:
+class LQRProblem(LQRArrays):
     """N agents that steer one linear system and pay for it differently: x'Q_i x + u'R_i u, discounted by gamma.
 
         x_{t+1} = A x_t + B u_t,   u_t = -F x_t + noise eps_t,   eps_t ~ N(0, I),   E[x_0 x_0'] = Sigma0
@@ -40,127 +39,105 @@ class LQRProblem:
         (2, 1, 1, [[0.0]])
     """
 
-    A: Any  # all: whatever numpy.array takes; afterwards float64 arrays, and floats
-    B: Any
-    Q: Any
-    R: Any
-    Sigma0: Any
-    gamma: Any
-    noise: Any = 0.0
-    F0: Any = None
-    name: str = "lqr"
-    agents: tuple[str, ...] = ()
+    played = False
+    horizon = None
+    source = ""
+    reward_range = None
+    no_picture = "a linear-quadratic regulator has no table of states and actions to draw"
 
-    def __post_init__(self) -> None:
-        """Convert to float64 and check everything that can be wrong."""
-        put = lambda name, value: object.__setattr__(self, name, value)
-        for name in ("A", "B", "Q", "R", "Sigma0"):
-            put(name, tabular_checks.array(name, getattr(self, name)))
-        put("gamma", tabular_checks.gamma(self.gamma))
-        put("noise", lqr_checks.noise(self.noise))
-        lqr_checks.shapes(self.A, self.B, self.Q, self.R, self.Sigma0)
-        for name in ("Q", "R"):
-            for i, matrix in enumerate(getattr(self, name)):
-                matrix[:] = lqr_checks.symmetric(f"{name} of agent {i}", matrix)
-                lqr_checks.positive(f"{name} of agent {i}", matrix, definite=name == "R")
-        put("Sigma0", lqr_checks.symmetric("Sigma0", self.Sigma0))
-        lqr_checks.positive("Sigma0", self.Sigma0, definite=True)
-        lqr_checks.stabilisable(self.A, self.B, self.gamma)
-        put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
-        put("F0", _default(self) if self.F0 is None else tabular_checks.array("F0", self.F0))
-        if self.F0.shape != self.theta_shape:
-            raise InputError(f"F0 has shape {self.F0.shape}; it must be {self.theta_shape}: inputs, states")
-        if said := why_undefined(self, self.F0):
-            raise InputError(f"F0: {said}")
+    def optimum(self, tau: float = 0.0) -> Best:
+        """J* and the best common gain."""
+        return lqr_exact.optimum(self)
 
-    @property
-    def N(self) -> int:
-        """Number of agents."""
-        return len(self.Q)
+    def own_optima(self, tau: float = 0.0) -> list[Best]:
+        """Each agent's own optimum, were it alone."""
+        return lqr_exact.own_optima(self)
 
-    @property
-    def n(self) -> int:
-        """Number of states' components."""
-        return len(self.A)
+    def lower_bound(self, tau: float = 0.0) -> float:
+        """J*."""
+        return self.optimum().J
 
-    @property
-    def m(self) -> int:
-        """Number of inputs' components."""
-        return int(self.B.shape[1])
+    def evaluator(self, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+        """The runtimes' view of gains."""
+        return lqr_exact.evaluator(self)
 
-    @property
-    def theta_shape(self) -> tuple[int, int]:
-        """How theta is written down: the gain F."""
-        return self.m, self.n
+    def gradients(self, tau: float = 0.0) -> Callable[[Any], Any]:
+        """Every agent's exact gradient as a pure JAX function, theta (d,) to (N, d); for 64-bit mode."""
+        return lqr_exact.gradient_function(self)
 
-    theta_axes = "inputs, states"
-    shared = True  # all agents have the same dynamics and start, so there is a J*
-    scale = 1.0  # reward units per unit of cost
+    def gap(self, tau: float = 0.0) -> Callable[[Any], Any]:
+        """J - J* as a pure JAX function of theta (d,); for 64-bit mode."""
+        return lqr_exact.gap_function(self)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What a summary says of it."""
-        return {"n": self.n, "m": self.m}
+    def theta_of(self, policy: np.ndarray) -> np.ndarray:
+        """The gain (m, n), as a vector (d,)."""
+        return policy.reshape(-1)
 
-    @property
-    def model(self) -> regulator.Model:
-        """What all agents share, as the equations take it."""
-        Sigma = self.Sigma0 + self.gamma * self.noise**2 / (1 - self.gamma) * self.B @ self.B.T
-        return regulator.Model(self.A, self.B, Sigma, self.gamma, self.noise)
+    def smoothness(self, tau: float = 0.0) -> None:
+        """No bound on L: a regulator is smooth on sublevel sets alone."""
 
-    def average(self) -> "LQRProblem":
-        """The one agent with the costs Qbar and Rbar: J and its gradient are its own, by linearity."""
-        mean = lambda x: x.mean(axis=0, keepdims=True)
-        return replace(self, Q=mean(self.Q), R=mean(self.R), agents=(), name=f"average of {self.name}")
+    def undominated(self, tau: float = 0.0) -> str:
+        """Gradient domination (12) holds for every stable gain."""
+        return ""
 
-    def only(self, i: int) -> "LQRProblem":
-        """The same problem with one of its agents; nothing is left of the others."""
-        part = lambda x: x[i : i + 1]
-        return replace(self, Q=part(self.Q), R=part(self.R), agents=part(self.agents))
+    def facts(self, tau: float = 0.0) -> dict[str, Any]:
+        """What is known without running anything, for a run's summary."""
+        return {"J_star": self.optimum().J, "mu_bound": lqr_exact.gradient_domination_bound(self)}
 
-    def arrays(self) -> dict[str, Any]:
-        """All that decides its numbers, as it is put away."""
-        return {name: np.asarray(getattr(self, name)) for name in (k.strip("[]") for k in NAMES)}
+    def describe(self) -> dict[str, str]:
+        """What `fastfedpg show` prints; rewards are minus the costs."""
+        best, root = self.optimum(), np.sqrt(self.gamma)
+        radii = f"{radius(self, self.F0):.6g}, with F* {radius(self, best.policy):.6g}"
+        return {
+            "agents": str(self.N),
+            "states": f"{self.n} components",
+            "inputs": f"{self.m} components; noise {self.noise:g}",
+            "gamma": f"{self.gamma:g}",
+            "eigenvalues": f"of sqrt(gamma) A: {', '.join(_complex(x) for x in np.linalg.eigvals(root * self.A))}",
+            "spectral radius": f"of sqrt(gamma) (A - B F), with F0 {radii}",
+            "J, at F0": f"{lqr_exact.J(self, self.F0):.6g}",
+            "J*, best common gain": f"{best.J:.6g}",
+            "F*": "; ".join(" ".join(f"{x:.6g}" for x in row) for row in best.policy),
+            "mu, of Eq. (12)": f"at least {lqr_exact.gradient_domination_bound(self):.4g} for every stable gain",
+            "own best returns": by_agent(self.agents, -np.array([each.J for each in self.own_optima()])),
+        }
+
+    def with_oracle(self, oracle: str, tau: float, settings: Mapping[str, Any]) -> Problem:
+        """What the runtimes take: the costs (Q_i, R_i) are the task, and a gain that is not stable is outside."""
+        if oracle != "exact":
+            raise InputError(
+                f"oracle '{oracle}' plays or sums over a finite MDP; a linear-quadratic regulator ({self.name}) has "
+                "the oracle 'exact' alone"
+            )
+        if tau != 0:
+            raise InputError(
+                f"tau = {tau:g}; a linear-quadratic regulator ({self.name}) has no entropy, so it must be 0"
+            )
+        oracle_settings(oracle, ORACLES[oracle].settings, dict(settings))
+        model = self.model
+        return Problem(
+            (self.Q, self.R),
+            np.arange(self.N, dtype=np.int32),
+            lambda task: lqr(model, *task),
+            self.evaluator(),
+            self.F0.reshape(-1),
+            lambda theta: why_undefined(self, theta),
+        )
+
+    def as_environments(self) -> None:
+        """Nothing: it is known, and not played."""
+
+    def as_table(self) -> None:
+        """Nothing: its states are not finite."""
+
+    def identity(self) -> list[Any]:
+        """The arrays that a checkpoint must have in common with the run that goes on from it."""
+        return list(self.arrays().values())
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""
         np.savez(path, **self.arrays())
 
 
-def radius(problem: LQRProblem, F: Any) -> float:
-    """The spectral radius of sqrt(gamma) (A - B F); F is stable where it is below 1."""
-    F = np.asarray(F, np.float64).reshape(problem.theta_shape)
-    if not np.isfinite(F).all():
-        return float("nan")
-    return float(np.sqrt(problem.gamma) * np.abs(np.linalg.eigvals(problem.A - problem.B @ F)).max())
-
-
-def why_undefined(problem: LQRProblem, F: Any) -> str:
-    """Why a gain has no value, in words; nothing where it has one."""
-    r = radius(problem, F)
-    return "" if r < 1 else f"the gain is not stable: sqrt(gamma) (A - B F) has spectral radius {r:.6g}, not below 1"
-
-
-def riccati(problem: LQRProblem, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """P and the best gain of one agent: P = Q + gamma A'P A - gamma A'P B F, F = gamma (R + gamma B'P B)^-1 B'P A.
-
-    That is the Riccati equation of the undiscounted problem with sqrt(gamma) A and sqrt(gamma) B.
-    """
-    from scipy.linalg import LinAlgError, solve_discrete_are  # slow to import
-
-    A, B, gamma = problem.A, problem.B, problem.gamma
-    try:
-        P = solve_discrete_are(np.sqrt(gamma) * A, np.sqrt(gamma) * B, Q, R)
-    except LinAlgError as error:
-        raise InputError(
-            f"there is no best stable gain ({' '.join(str(error).split())}): some mode of sqrt(gamma) A on the unit "
-            "circle costs nothing; make the Q positive definite"
-        ) from None
-    return P, np.linalg.solve(R + gamma * B.T @ P @ B, gamma * B.T @ P @ A)
-
-
-def _default(problem: LQRProblem) -> np.ndarray:
-    nothing = np.zeros(problem.theta_shape)
-    if radius(problem, nothing) < 1:
-        return nothing
-    return riccati(problem, np.eye(problem.n), LAZY * np.eye(problem.m))[1]
+def _complex(x: complex) -> str:
+    return f"{x.real:.4g}" if x.imag == 0 else f"{x.real:.4g}{x.imag:+.4g}i"

@@ -17,53 +17,53 @@ from fastfedpg.core import Evaluation
 from fastfedpg.errors import InputError
 from fastfedpg.mdp import regulator
 from fastfedpg.precision import float64
-from fastfedpg.problems.lqr import LQRProblem, riccati
+from fastfedpg.problems.lqr_arrays import LQRArrays, riccati
 from fastfedpg.problems.tabular_exact import Best
 
 
-def J_i(problem: LQRProblem, F: Any) -> np.ndarray:
+def J_i(problem: LQRArrays, F: Any) -> np.ndarray:
     """Every agent's objective: (N,); infinite outside the stable set."""
     return _each(problem, F, regulator.objective)
 
 
-def J(problem: LQRProblem, F: Any) -> float:
+def J(problem: LQRArrays, F: Any) -> float:
     """The global objective, Eq. (3)."""
     return float(J_i(problem, F).mean())
 
 
-def gradients(problem: LQRProblem, F: Any) -> np.ndarray:
+def gradients(problem: LQRArrays, F: Any) -> np.ndarray:
     """Every agent's gradient: (N, m, n); NaN outside the stable set."""
     return _each(problem, F, regulator.gradient)
 
 
-def gradient(problem: LQRProblem, F: Any) -> np.ndarray:
+def gradient(problem: LQRArrays, F: Any) -> np.ndarray:
     """The gradient of J: (m, n), that of the average problem."""
     return gradients(problem.average(), F)[0]
 
 
-def returns(problem: LQRProblem, F: Any) -> np.ndarray:
+def returns(problem: LQRArrays, F: Any) -> np.ndarray:
     """Every agent's expected discounted reward: (N,)."""
     return -J_i(problem, F)
 
 
-def correlation(problem: LQRProblem, F: Any) -> np.ndarray:
+def correlation(problem: LQRArrays, F: Any) -> np.ndarray:
     """Sigma_F, the discounted correlation of the states: (n, n); NaN outside the stable set."""
     found = _each(problem.only(0), F, regulator.evaluated)
     return np.where(found.stable[0], found.Sigma_F[0], np.nan)
 
 
-def optimum(problem: LQRProblem) -> Best:
+def optimum(problem: LQRArrays) -> Best:
     """J* and the best common gain F*, by the Riccati equation of the average costs."""
     return own_optima(problem.average())[0]
 
 
-def own_optima(problem: LQRProblem) -> list[Best]:
+def own_optima(problem: LQRArrays) -> list[Best]:
     """Each agent's own optimum, were it alone; the noise does not move the gain, since E_F = 0 there whatever Sigma."""
     gains = [riccati(problem, Q, R)[1] for Q, R in zip(problem.Q, problem.R, strict=True)]
     return [Best(J(problem.only(i), F), F) for i, F in enumerate(gains)]
 
 
-def gradient_domination_bound(problem: LQRProblem) -> float:
+def gradient_domination_bound(problem: LQRArrays) -> float:
     """mu with mu (J(F) - J*) <= ||grad J(F)||^2 for every stable F, Eq. (12) (Fazel et al. 2018, Lemma 11).
 
     With W = Rbar + gamma B'P_F B and the discounted correlation of F*,
@@ -79,7 +79,7 @@ def gradient_domination_bound(problem: LQRProblem) -> float:
     return 4 * least(problem.model.Sigma) ** 2 * least(problem.R.mean(axis=0)) / worst
 
 
-def gradient_function(problem: LQRProblem) -> Callable[[Any], Any]:
+def gradient_function(problem: LQRArrays) -> Callable[[Any], Any]:
     """`gradients` as a pure JAX function, theta (d,) to (N, d); for 64-bit mode."""
 
     def every(theta: Any) -> Any:
@@ -90,7 +90,7 @@ def gradient_function(problem: LQRProblem) -> Callable[[Any], Any]:
     return every
 
 
-def gap_function(problem: LQRProblem) -> Callable[[Any], Any]:
+def gap_function(problem: LQRArrays) -> Callable[[Any], Any]:
     """J - J* of a common gain as a pure JAX function of theta (d,), without cancellation; for 64-bit mode."""
     W, F_star = _weights(problem)
     Q, R = (jnp.asarray(x.mean(axis=0)) for x in (problem.Q, problem.R))
@@ -103,7 +103,7 @@ def gap_function(problem: LQRProblem) -> Callable[[Any], Any]:
     return gap
 
 
-def _weights(problem: LQRProblem) -> tuple[np.ndarray, np.ndarray]:
+def _weights(problem: LQRArrays) -> tuple[np.ndarray, np.ndarray]:
     """W = Rbar + gamma B'P*B, and F*."""
     average = problem.average()
     P, F_star = riccati(average, average.Q[0], average.R[0])
@@ -115,7 +115,7 @@ def _gap(Sigma_F: Any, W: Any, D: Any) -> Any:
     return jnp.sum(Sigma_F * (D.T @ W @ D))
 
 
-def evaluator(problem: LQRProblem) -> Callable[[Any], Evaluation]:
+def evaluator(problem: LQRArrays) -> Callable[[Any], Evaluation]:
     """The runtimes' view of gains: thetas (k, d), or (k, N, d) for one gain per agent, to an Evaluation of k rows.
 
     Outside the stable set everything is NaN. The gap of a common gain is not a difference of two costs, which would
@@ -164,13 +164,13 @@ def _mapped(function: Callable[..., Any], model: Any, Q: Any, R: Any, F: Any) ->
 
 
 @float64
-def _each(problem: LQRProblem, F: Any, function: Callable[..., Any]) -> Any:
+def _each(problem: LQRArrays, F: Any, function: Callable[..., Any]) -> Any:
     """function(model, Q_i, R_i, F) for every agent i."""
     given = jax.tree.map(jnp.asarray, (tuple(problem.model), problem.Q, problem.R, _gain(problem, F)))
     return jax.tree.map(np.asarray, _mapped(function, *given))
 
 
-def _gain(problem: LQRProblem, F: Any) -> np.ndarray:
+def _gain(problem: LQRArrays, F: Any) -> np.ndarray:
     F = np.asarray(F, np.float64)
     if F.shape not in (problem.theta_shape, (problem.m * problem.n,)):
         raise InputError(f"F has shape {F.shape}; it must be {problem.theta_shape}: {problem.theta_axes}")

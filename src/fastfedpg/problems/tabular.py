@@ -1,37 +1,32 @@
-"""Finite MDPs that N agents share: the arrays, checked, and the `.npz` files they come in."""
+"""Finite MDPs that N agents share, and all that is to be asked of them."""
 
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
+from fastfedpg.core import Evaluation, Oracle, Problem, Task
+from fastfedpg.envs.environments import Environments
+from fastfedpg.envs.finite_env import finite
+from fastfedpg.envs.jax_env import play
 from fastfedpg.errors import InputError
-from fastfedpg.mdp.transitions import Sparse
-from fastfedpg.problems import tabular_checks
+from fastfedpg.oracles import ORACLES
+from fastfedpg.problems import tabular_exact
+from fastfedpg.problems.tabular_arrays import TabularArrays
+from fastfedpg.problems.tabular_checks import oracle_settings
+from fastfedpg.problems.tabular_exact import Best
+from fastfedpg.problems.words import FEW, by_agent
+from fastfedpg.theory.constants import smoothness_bound
 
-NAMES = ("P", "reward", "rho", "gamma")
-SPARSE_NAMES = ("next", "p", "reward", "rho", "gamma")
-
-
-class Grid(NamedTuple):
-    """How to draw the states as cells: cell c is row c // columns, column c % columns, and state s is cell s.
-
-    Where a state is more than a place, `cells` gives each state's cell, several states to a cell, or -1 for nowhere.
-    """
-
-    rows: int
-    columns: int
-    moves: dict[int, tuple[int, int]]  # action -> (rows down, columns right) of its arrow; others have none
-    marks: dict[int, str]  # cell -> what is written in it
-    walls: tuple[int, ...] = ()  # cells that nobody can enter
-    cells: tuple[int, ...] = ()
-    arriving: tuple[tuple[float, ...], ...] = ()  # by agent and cell, where rewards are paid for arriving in a cell
+LEFT = 1e-3
+"""A finite MDP is played until no more than this share of its discounted weight is left."""
 
 
-@dataclass(frozen=True, eq=False)
-class TabularProblem:
+class TabularProblem(TabularArrays):
     """N agents in finite MDPs M_i = (S, A, R_i, P, gamma), Eq. (1).
 
     Args:
@@ -49,159 +44,128 @@ class TabularProblem:
         (2, 1, 2, True)
     """
 
-    P: Any  # all four: whatever numpy.array takes, or a Sparse of such; afterwards float64 arrays, and a float
-    reward: Any
-    rho: Any
-    gamma: Any
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    name: str = "tabular"
-    states: tuple[str, ...] = ()
-    actions: tuple[str, ...] = ()
-    agents: tuple[str, ...] = ()
-    grid: Grid | None = field(default=None, repr=False)
+    played = False
+    horizon = None
+    source = ""
+    no_picture = ""
 
-    def __post_init__(self) -> None:
-        """Convert to float64 and check everything that can be wrong."""
-        put = lambda name, value: object.__setattr__(self, name, value)
-        for name in ("reward", "rho"):
-            put(name, tabular_checks.array(name, getattr(self, name)))
-        sparse = isinstance(self.P, Sparse)
-        put(
-            "P",
-            Sparse(*map(tabular_checks.array, Sparse._fields, self.P)) if sparse else tabular_checks.array("P", self.P),
-        )
-        put("gamma", tabular_checks.gamma(self.gamma))
-        put("reward_range", tabular_checks.reward_range(self.reward_range))
-        tabular_checks.shapes(self.P, self.reward, self.rho)
-        if sparse:
-            put("P", Sparse(tabular_checks.successors(self.P.next, self.S), self.P.p))
-        name, p = list(self.kernel_arrays().items())[-1]
-        tabular_checks.distributions(name, p, ("agent", "state", "action") if self.own_kernels else ("state", "action"))
-        tabular_checks.distributions("rho", self.rho, ("agent",) if self.own_starts else ())
-        tabular_checks.rewards(self.reward, self.reward_range)
-        put("states", tuple(self.states) or tuple(f"s{s}" for s in range(self.S)))
-        put("actions", tuple(self.actions) or tuple(f"a{a}" for a in range(self.A)))
-        put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
+    def optimum(self, tau: float = 0.0) -> Best:
+        """J* in cost units and a best common policy; only where dynamics are shared."""
+        return tabular_exact.optimum(self, tau)
 
-    @property
-    def N(self) -> int:
-        """Number of agents."""
-        return int(self.reward.shape[0])
+    def own_optima(self, tau: float = 0.0) -> list[Best]:
+        """Each agent's own optimum, were it alone."""
+        return tabular_exact.own_optima(self, tau)
 
-    @property
-    def S(self) -> int:
-        """Number of states."""
-        return int(self.reward.shape[1])
+    def lower_bound(self, tau: float = 0.0) -> float:
+        """J*, or where dynamics differ the mean of the agents' own optima."""
+        return self.optimum(tau).J if self.shared else float(np.mean([best.J for best in self.own_optima(tau)]))
 
-    @property
-    def A(self) -> int:
-        """Number of actions."""
-        return int(self.reward.shape[2])
+    def evaluator(self, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+        """The runtimes' view of policies, in the user's units."""
+        return tabular_exact.evaluator(self, tau)
 
-    @property
-    def shared(self) -> bool:
-        """Whether all agents have the same dynamics and start: only then J*, gap and the average MDP are defined."""
-        return not (self.own_kernels or self.own_starts)
+    def gradients(self, tau: float = 0.0) -> Callable[[Any], Any]:
+        """Every agent's exact gradient as a pure JAX function, theta (d,) to (N, d); for 64-bit mode."""
+        return tabular_exact.gradient_function(self, tau)
 
-    @property
-    def own_kernels(self) -> bool:
-        """Whether P has an agent axis."""
-        return int((self.P.p if isinstance(self.P, Sparse) else self.P).ndim) == 4
+    def gap(self, tau: float = 0.0) -> Callable[[Any], Any]:
+        """J less its lower bound, as a pure JAX function of theta (d,); for 64-bit mode."""
+        J, least = tabular_exact.objective_function(self, tau), self.lower_bound(tau)
+        return lambda theta: J(theta) - least
 
-    @property
-    def own_starts(self) -> bool:
-        """Whether rho has an agent axis."""
-        return int(self.rho.ndim) == 2
+    def theta_of(self, policy: np.ndarray) -> np.ndarray:
+        """Logits (d,) of a policy (S, A), where what is never done has probability 1e-300."""
+        return np.log(np.maximum(policy, 1e-300)).reshape(-1)
 
-    @property
-    def theta_shape(self) -> tuple[int, int]:
-        """How theta is written down: a table."""
-        return self.S, self.A
+    def smoothness(self, tau: float = 0.0) -> float:
+        """The bound on L of Assumption 1."""
+        return smoothness_bound(self.gamma, self.A, tau)
 
-    theta_axes = "states, actions"
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What a summary says of it."""
-        return {"S": self.S, "A": self.A}
-
-    def kernel(self, i: int) -> Any:
-        """Agent i's own P."""
-        return jax.tree.map(lambda x: x[i], self.P) if self.own_kernels else self.P
-
-    def kernel_arrays(self) -> dict[str, np.ndarray]:
-        """P as it is put away: P, or next and p; the probabilities come last."""
-        return self.P._asdict() if isinstance(self.P, Sparse) else {"P": self.P}
-
-    @property
-    def scale(self) -> float:
-        """Reward units per unit of cost."""
-        return self.reward_range[1] - self.reward_range[0]
-
-    @property
-    def cost(self) -> np.ndarray:
-        """The paper's R <- 1 - R, in [0, 1]: (hi - reward) / (hi - lo)."""
-        return (self.reward_range[1] - self.reward) / self.scale
-
-    def average(self) -> "TabularProblem":
-        """The average MDP of Proposition 1, as a problem with one agent."""
+    def undominated(self, tau: float = 0.0) -> str:
+        """Why gradient domination (12) is not there, in words; nothing where it is."""
         if not self.shared:
-            raise InputError("the average MDP is defined only for agents that share P and rho; here they differ")
-        mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
-        return replace(self, reward=mean, agents=(), name=f"average of {self.name}")
+            return "P or rho differ between agents: (12) is about the average MDP"
+        return "tau = 0: for softmax tables (12) fails on R^d, mu is 0" if tau == 0 else ""
 
-    def arrays(self) -> dict[str, Any]:
-        """All that decides its numbers, but for the units; as it is put away."""
-        return {**self.kernel_arrays(), "reward": self.reward, "rho": self.rho, "gamma": np.float64(self.gamma)}
+    def facts(self, tau: float = 0.0) -> dict[str, Any]:
+        """What is known without running anything, for a run's summary."""
+        least = self.scale * self.lower_bound(tau)
+        return {"J_star": least} if self.shared else {"J_star": None, "J_lower_bound": least}
+
+    def describe(self) -> dict[str, str]:
+        """What `fastfedpg show` prints; numbers in the user's units, as those of runs are."""
+        least = f"{self.scale * self.lower_bound():.6g}"
+        if self.shared:
+            best = {"J*, best common policy": least}
+        else:
+            best = {"J, lower bound": f"{least} (no J*: kernels or starts differ; the mean of the own optima)"}
+        own = np.array([best.J for best in self.own_optima()])
+        return {
+            "agents": str(self.N),
+            "states": str(self.S),
+            "actions": f"{self.A} ({', '.join(self.actions)})" if self.A <= FEW else str(self.A),
+            "gamma": f"{self.gamma:g}",
+            "rewards": f"in [{self.reward.min():g}, {self.reward.max():g}]; "
+            f"reward range {self.reward_range[0]:g} to {self.reward_range[1]:g}",
+            "kernels": "differ between agents" if self.own_kernels else "shared by all agents",
+            "starts": "differ between agents" if self.own_starts else "shared by all agents",
+            "J, uniform policy": f"{self.scale * tabular_exact.J(self, np.zeros((self.S, self.A))):.6g}",
+            **best,
+            "own best returns": by_agent(self.agents, self.reward_range[1] / (1 - self.gamma) - self.scale * own),
+        }
+
+    def with_oracle(self, oracle: str, tau: float, settings: Mapping[str, Any]) -> Problem:
+        """What the runtimes take: what the agents share is a closure, and their costs, or all they have, the task."""
+        prepare, make = ORACLES[oracle].prepare, ORACLES[oracle].make
+        settings = oracle_settings(oracle, ORACLES[oracle].settings, dict(settings))
+
+        def build(model: Any, cost: Any) -> Oracle:
+            return make(model, cost, self.gamma, tau=tau, **settings)
+
+        if self.shared:
+            model = prepare(self.P, self.rho)
+            tasks: Task = self.cost
+            of_task = lambda cost: build(model, cost)
+        else:
+            P = jax.tree.map(lambda x: np.broadcast_to(x, (self.N, *x.shape[-3:])), self.P)
+            rho = np.broadcast_to(self.rho, (self.N, self.S))
+            tasks = (prepare(P, rho), self.cost)
+            of_task = lambda task: build(*task)
+        ids = np.arange(self.N, dtype=np.int32)
+        return Problem(tasks, ids, of_task, self.evaluator(tau), np.zeros(self.S * self.A))
+
+    def as_environments(self) -> Environments:
+        """The same, played: for policies that are no table, and for the critic."""
+        if not self.shared:
+            raise InputError(
+                f"problem '{self.name}' gives its agents dynamics of their own; as environments they must share them"
+            )
+        env = finite(self.P, self.rho)
+        return Environments(
+            self.name,
+            env.observations,
+            env.actions,
+            np.asarray(self.reward),
+            partial(play, env),
+            horizon=math.ceil(math.log(LEFT) / math.log(self.gamma)) if self.gamma > LEFT else 1,
+            gamma=self.gamma,
+            reward_range=self.reward_range,
+            reward_scale=1 / self.scale,
+            reward_offset=self.reward_range[1],
+            agents=self.agents,
+            source=self.name,
+            made_of=self,
+        )
+
+    def as_table(self) -> "TabularProblem":
+        """Itself."""
+        return self
+
+    def identity(self) -> list[Any]:
+        """The arrays that a checkpoint must have in common with the run that goes on from it."""
+        return [*self.arrays().values(), self.reward_range]
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""
         np.savez(path, **self.arrays())
-
-
-def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file that must hold exactly these names, or one of these others; nothing is unpickled.
-
-    Names in brackets may be missing.
-    """
-    path = Path(path)
-    allowed = ", or ".join(", ".join(form) for form in (names, *others))
-    try:
-        path.stat()
-    except OSError as error:
-        raise InputError(f"{path}: {str(error.strerror).lower()}") from None
-    except ValueError as error:  # a NUL
-        raise InputError(f"{str(path)!r}: {error}") from None
-    if not path.is_file():
-        raise InputError(f"{path}: not a file; an .npz file with {allowed} is needed")
-    try:
-        with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: a single array; save the arrays {allowed} together with numpy.savez")
-            forms = [tuple(n for n in form if n[0] != "[" or n[1:-1] in file.files) for form in (names, *others)]
-            forms = [tuple(n.strip("[]") for n in form) for form in forms]
-            names = min(forms, key=lambda form: len(set(form) ^ set(file.files)))  # the one that is meant
-            missing = [n for n in names if n not in file.files]
-            extra = [n for n in file.files if n not in names]
-            if missing or extra:
-                said = [
-                    f"{what} {', '.join(which)}" for what, which in (("lacks", missing), ("has also", extra)) if which
-                ]
-                raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {allowed}")
-            return {n: _read(path, file, n) for n in names}
-    except InputError:
-        raise
-    except Exception as error:  # numpy, zipfile, zlib and tokenize each have their own for a damaged file
-        raise InputError(f"{path}: not an .npz file that can be read ({error})") from None
-
-
-def _read(path: Path, file: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
-    try:
-        return np.asarray(file[name])
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise
-        raise InputError(
-            f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array"
-        ) from None

@@ -18,14 +18,14 @@ from fastfedpg.errors import InputError
 from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import as_kernel, direct
 from fastfedpg.precision import float64
-from fastfedpg.problems.tabular import TabularProblem
+from fastfedpg.problems.tabular_arrays import TabularArrays
 
 AT_A_TIME = 2**20
 """Numbers in one array of the equations of several agents that are solved together: 8 MB."""
 
 
 @float64
-def J_i(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
+def J_i(problem: TabularArrays, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's objective, Eq. (1): (N,)."""
     if not problem.shared:
         return _each(problem, theta, tau, finite.objective)
@@ -33,22 +33,22 @@ def J_i(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
     return _sums(problem.cost, common.visits)[0] + common.entropy[0]
 
 
-def J(problem: TabularProblem, theta: Any, tau: float = 0.0) -> float:
+def J(problem: TabularArrays, theta: Any, tau: float = 0.0) -> float:
     """The global objective, Eq. (3)."""
     return float(J_i(problem, theta, tau).mean())
 
 
-def gradients(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
+def gradients(problem: TabularArrays, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's policy gradient, Eq. (9): (N, S, A)."""
     return _each(problem, theta, tau, finite.gradient)
 
 
-def gradient(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
+def gradient(problem: TabularArrays, theta: Any, tau: float = 0.0) -> np.ndarray:
     """The gradient of J: (S, A); where dynamics are shared, that of the average MDP (Proposition 1)."""
     return gradients(problem.average() if problem.shared else problem, theta, tau).mean(axis=0)
 
 
-def gradient_function(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Any]:
+def gradient_function(problem: TabularArrays, tau: float = 0.0) -> Callable[[Any], Any]:
     """`gradients` as a pure JAX function, theta (d,) to (N, d), to be differentiated again; for 64-bit mode."""
     arrays, (axes, size) = _arrays(problem), _layout(problem)
 
@@ -60,7 +60,7 @@ def gradient_function(problem: TabularProblem, tau: float = 0.0) -> Callable[[An
     return every
 
 
-def objective_function(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Any]:
+def objective_function(problem: TabularArrays, tau: float = 0.0) -> Callable[[Any], Any]:
     """`J` as a pure JAX function of theta (d,); where dynamics are shared, that of the average MDP."""
     problem = problem.average() if problem.shared else problem
     arrays, (axes, size) = _arrays(problem), _layout(problem)
@@ -73,18 +73,18 @@ def objective_function(problem: TabularProblem, tau: float = 0.0) -> Callable[[A
     return mean
 
 
-def q_values(problem: TabularProblem, theta: Any, tau: float = 0.0) -> np.ndarray:
+def q_values(problem: TabularArrays, theta: Any, tau: float = 0.0) -> np.ndarray:
     """Every agent's Q_i: (N, S, A)."""
     return _each(problem, theta, tau, _q_values)
 
 
-def occupancy(problem: TabularProblem, theta: Any) -> np.ndarray:
+def occupancy(problem: TabularArrays, theta: Any) -> np.ndarray:
     """The discounted state occupancy d_rho: (N, S), the same for all agents where dynamics are shared."""
     one = _each(problem.average() if problem.shared else problem, theta, 0.0, _occupancy)
     return np.broadcast_to(one, (problem.N, problem.S))
 
 
-def returns(problem: TabularProblem, theta: Any) -> np.ndarray:
+def returns(problem: TabularArrays, theta: Any) -> np.ndarray:
     """Every agent's expected discounted reward, in the user's units: (N,)."""
     return problem.reward_range[1] / (1 - problem.gamma) - problem.scale * J_i(problem, theta)
 
@@ -96,7 +96,7 @@ class Best(NamedTuple):
     policy: np.ndarray
 
 
-def optimum(problem: TabularProblem, tau: float = 0.0) -> Best:
+def optimum(problem: TabularArrays, tau: float = 0.0) -> Best:
     """J* and an optimal common policy, by dynamic programming on the average MDP."""
     if not problem.shared:
         raise InputError("J* is defined only for agents that share P and rho; own_optima gives each agent's own")
@@ -104,13 +104,13 @@ def optimum(problem: TabularProblem, tau: float = 0.0) -> Best:
 
 
 @float64
-def own_optima(problem: TabularProblem, tau: float = 0.0) -> list[Best]:
+def own_optima(problem: TabularArrays, tau: float = 0.0) -> list[Best]:
     """Each agent's own optimum, were it alone; the mean of their J is a lower bound for every common policy."""
     costs, policies = _optima(*_arrays(problem), problem.gamma, tau, *_layout(problem))
     return [Best(float(c), policy) for c, policy in zip(np.asarray(costs), np.asarray(policies), strict=True)]
 
 
-def evaluator(problem: TabularProblem, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+def evaluator(problem: TabularArrays, tau: float = 0.0) -> Callable[[Any], Evaluation]:
     """The runtimes' view of a policy: thetas (n, d), or (n, N, d) for one policy per agent, to an Evaluation of n rows.
 
     Everything is in the user's units. With one policy per agent, J is the mean over agents of each one's own cost, and
@@ -161,11 +161,11 @@ def _sums(per_agent: np.ndarray, visits: np.ndarray) -> np.ndarray:
 
 
 @float64
-def _arrays(problem: TabularProblem) -> Arrays:
+def _arrays(problem: TabularArrays) -> Arrays:
     return as_kernel(problem.P), jnp.asarray(problem.cost), jnp.asarray(problem.rho)
 
 
-def _layout(problem: TabularProblem) -> tuple[tuple[int | None, int, int | None], int]:
+def _layout(problem: TabularArrays) -> tuple[tuple[int | None, int, int | None], int]:
     """Which of P, cost and rho have an agent axis, and for how many agents equations are solved at a time."""
     S, A = problem.S, problem.A
     row = S if direct(problem.P, S) else A * problem.P.p.shape[-1]
@@ -173,7 +173,7 @@ def _layout(problem: TabularProblem) -> tuple[tuple[int | None, int, int | None]
     return axes, min(problem.N, max(1, AT_A_TIME // (S * max(A, row))))
 
 
-def _flat(problem: TabularProblem, theta: Any) -> np.ndarray:
+def _flat(problem: TabularArrays, theta: Any) -> np.ndarray:
     theta = np.asarray(theta, np.float64)
     if theta.shape not in ((problem.S, problem.A), (problem.S * problem.A,)):
         raise InputError(f"theta has shape {theta.shape}; it must be ({problem.S}, {problem.A}): states, actions")
@@ -181,7 +181,7 @@ def _flat(problem: TabularProblem, theta: Any) -> np.ndarray:
 
 
 @float64
-def _each(problem: TabularProblem, theta: Any, tau: float, function: Callable[..., Any]) -> np.ndarray:
+def _each(problem: TabularArrays, theta: Any, tau: float, function: Callable[..., Any]) -> np.ndarray:
     """function(P_i, cost_i, rho_i, gamma, log_pi, tau) for every agent i."""
     theta = _flat(problem, theta)
     return np.asarray(_mapped(*_arrays(problem), theta, problem.gamma, tau, *_layout(problem), function))

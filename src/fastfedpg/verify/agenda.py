@@ -9,7 +9,7 @@ import numpy as np
 
 from fastfedpg import problems
 from fastfedpg.errors import InputError
-from fastfedpg.problems import KnownProblem, LQRProblem
+from fastfedpg.problems import AnyProblem, LQRProblem
 from fastfedpg.problems.catalogue import basics
 from fastfedpg.verify.claims import bias, floors, lemmas, rates, stationary, structure
 from fastfedpg.verify.claims.floors import Effort
@@ -68,24 +68,24 @@ class Part(NamedTuple):
     work: Callable[[], tuple[Iterable[Row], dict[str, Any]]]
 
 
-def parts(settings: Settings, known: KnownProblem | None = None) -> list[Part]:
+def parts(settings: Settings, known: AnyProblem | None = None) -> list[Part]:
     """All of it, on a problem that is given or named, or on the usual ones."""
     if known is None and settings.problem is not None:
         made = problems.make(settings.problem, settings.problem_args, settings.agents, settings.reward_range)
-        if isinstance(made, problems.Environments):
+        if made.played:
             raise InputError(f"problem '{made.name}' can only be played; the theory is checked where J is known")
         known = made
     return list(_usual(settings) if known is None else _given(settings, known))
 
 
-def _given(settings: Settings, known: KnownProblem) -> Iterator[Part]:
+def _given(settings: Settings, known: AnyProblem) -> Iterator[Part]:
     subject = _subject(settings, known, known.name, settings.tau)
     effects = QUICK if settings.quick else LONG
-    if isinstance(known, LQRProblem):
-        yield from _regulator(subject, effects)
+    if isinstance(known, LQRProblem):  # which has claims of its own
+        yield from _regulator(subject, known, effects)
         return
-    if known.A == 1 or np.ptp(known.reward) == 0:
-        why = "there is one action only" if known.A == 1 else "all rewards are the same"
+    if subject.tabular.A == 1 or np.ptp(subject.tabular.reward) == 0:
+        why = "there is one action only" if subject.tabular.A == 1 else "all rewards are the same"
         raise InputError(f"problem '{known.name}': {why}, so there is nothing to learn and no claim to check")
     yield from _structure(subject, effects)
     yield from _rounds(subject, effects)
@@ -118,21 +118,22 @@ def _usual(settings: Settings) -> Iterator[Part]:
     yield from _sweeps(entropy, effects)
     yield from _bias(apart, effects)
     yield from _stationary(kernels, effects)
-    yield from _regulator(_subject(settings, basics.lqr(), "lqr", 0.0), effects)
+    regulator = basics.lqr()
+    yield from _regulator(_subject(settings, regulator, "lqr", 0.0), regulator, effects)
 
 
-def _regulator(subject: Subject, effects: Effects) -> Iterator[Part]:
+def _regulator(subject: Subject, regulator: LQRProblem, effects: Effects) -> Iterator[Part]:
     """Costs are not in [0, 1] there, and nothing is sampled: the exact claims alone."""
 
     def known() -> tuple[list[Row], dict[str, Any]]:
-        return _of(subject, [*structure.proposition(subject), *structure.domination(subject)]), {}
+        return _of(subject, [*structure.by_linearity(regulator), *structure.domination(subject, regulator)]), {}
 
     yield Part(f"Proposition 1 and (12) on {subject.name}", known)
     yield from _exact_rounds(subject, effects)
     yield Part(f"Theorem 2 without noise on {subject.name}", partial(_linear, subject))
 
 
-def _subject(settings: Settings, known: KnownProblem, name: str, tau: float) -> Subject:
+def _subject(settings: Settings, known: AnyProblem, name: str, tau: float) -> Subject:
     for setting in ("H", "B", "K"):
         value = getattr(settings, setting)
         if value is not None and value < 1:

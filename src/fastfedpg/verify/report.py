@@ -19,7 +19,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment import run_folder
 from fastfedpg.files import write_text
 from fastfedpg.precision import float64
-from fastfedpg.problems import KnownProblem
+from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Diverged
 from fastfedpg.verify import figures
 from fastfedpg.verify.agenda import Part, parts
@@ -76,7 +76,7 @@ def clear(out: Path) -> None:
 def verify(
     settings: Settings,
     out: Path | None = None,
-    problem: KnownProblem | None = None,
+    problem: AnyProblem | None = None,
     work: Sequence[Part] | None = None,
     show: Show = unseen,
     note: Callable[[str], None] = warnings.warn,

@@ -11,8 +11,7 @@ import numpy as np
 from fastfedpg.algorithms.fast_fedpg import fast_fedpg
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
-from fastfedpg.problems import KnownProblem, TabularProblem, with_oracle
-from fastfedpg.problems.base import gap_function, gradient_function, lower_bound, optimum, theta_of
+from fastfedpg.problems import AnyProblem, TabularProblem, with_oracle
 from fastfedpg.theory import Pilot, pilot, theorem1_step_limit
 from fastfedpg.verify.recording import recording
 
@@ -30,7 +29,7 @@ HEADROOM = 1.5
 class Subject:
     """One problem. Everything is in cost units, where a table's costs lie in [0, 1]."""
 
-    known: KnownProblem
+    known: AnyProblem
     tau: float
     H: int
     K: int  # of sampled estimates, as B
@@ -40,9 +39,10 @@ class Subject:
     @property
     def tabular(self) -> TabularProblem:
         """The arrays of a table; only a table can be sampled."""
-        if not isinstance(self.known, TabularProblem):
+        table = self.known.as_table()
+        if table is None:
             raise InputError(f"problem '{self.name}' is not a finite MDP")
-        return self.known
+        return table
 
     @property
     def N(self) -> int:
@@ -67,17 +67,17 @@ class Subject:
     @cached_property
     def gradients(self) -> Callable[[Any], Any]:
         """Every agent's exact gradient, a pure JAX function."""
-        return gradient_function(self.known, self.tau)
+        return self.known.gradients(self.tau)
 
     @cached_property
     def pilot(self) -> Pilot:
         """An exact run to the optimum."""
-        return pilot(self.gradients, gap_function(self.known, self.tau), self.exact.theta0, PILOT, TARGET)
+        return pilot(self.gradients, self.known.gap(self.tau), self.exact.theta0, PILOT, TARGET)
 
     @cached_property
     def least(self) -> float:
         """J*, or where the agents' dynamics differ the mean of their own optima, which is less."""
-        return lower_bound(self.known, self.tau)
+        return self.known.lower_bound(self.tau)
 
     @property
     def L(self) -> float:
@@ -91,11 +91,7 @@ class Subject:
     @property
     def undominated(self) -> str:
         """Why gradient domination (12) is not there, in words; nothing where it is."""
-        if not self.known.shared:
-            return "P or rho differ between agents: (12) is about the average MDP"
-        if not isinstance(self.known, TabularProblem):
-            return ""
-        return "tau = 0: for softmax tables (12) fails on R^d, mu is 0" if self.tau == 0 else ""
+        return self.known.undominated(self.tau)
 
     @property
     def J_size(self) -> float:
@@ -140,13 +136,13 @@ class Subject:
     def stationary(self) -> np.ndarray:
         """A stationary point: the optimum where it can be computed and is finite, or where the pilot ended."""
         if not self.undominated:
-            return theta_of(self.known, optimum(self.known, self.tau).policy)
+            return self.known.theta_of(self.known.optimum(self.tau).policy)
         return np.asarray(self.pilot.thetas[-1])
 
     @property
     def rounding(self) -> float:
         """What float64 loses of a difference of two gaps; a regulator's gaps are no differences themselves."""
-        return 4 * np.finfo(float).eps * self.J_size if isinstance(self.known, TabularProblem) else 0.0
+        return 4 * np.finfo(float).eps * self.J_size if self.known.as_table() is not None else 0.0
 
     def gaps(self, problem: Problem, thetas: Any) -> tuple[np.ndarray, np.ndarray]:
         """J - J* and ||grad J||^2 of policies (n, d); J itself where there is no J*."""

@@ -6,7 +6,8 @@ import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.problems.arguments import at_least, generator, unit
-from fastfedpg.problems.tabular import Grid, TabularProblem
+from fastfedpg.problems.grid import Grid
+from fastfedpg.problems.tabular import TabularProblem
 
 MOVES = {0: (-1, 0), 1: (1, 0), 2: (0, -1), 3: (0, 1)}
 MOVE_NAMES = ("up", "down", "left", "right")

@@ -4,7 +4,8 @@ import numpy as np
 
 from fastfedpg.problems.arguments import at_least, unit
 from fastfedpg.problems.catalogue.grids import landings, slipping, whose
-from fastfedpg.problems.tabular import Grid, TabularProblem
+from fastfedpg.problems.grid import Grid
+from fastfedpg.problems.tabular import TabularProblem
 
 SMALL = 5 / 10_000  # the left bank in units of the right one
 

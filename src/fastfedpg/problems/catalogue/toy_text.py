@@ -12,7 +12,8 @@ import numpy as np
 from fastfedpg.errors import missing_extra
 from fastfedpg.problems.arguments import at_least, switch
 from fastfedpg.problems.catalogue.grids import cell_names, whose
-from fastfedpg.problems.tabular import Grid, TabularProblem
+from fastfedpg.problems.grid import Grid
+from fastfedpg.problems.tabular import TabularProblem
 
 LAKE_GOALS = ((3, 3), (0, 3), (3, 1))
 CLIFF_GOALS = ((3, 11), (0, 11), (1, 11))  # not (2, 11), which all ways to (3, 11) pass

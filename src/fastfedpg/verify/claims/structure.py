@@ -12,7 +12,7 @@ from fastfedpg import theory
 from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import as_kernel
 from fastfedpg.problems import LQRProblem, TabularProblem, lqr_exact, tabular_exact
-from fastfedpg.problems.lqr import radius
+from fastfedpg.problems.lqr_arrays import radius
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Estimate, Row, claim, exactly, mean_of, not_applicable, open_question, zero
 
@@ -39,9 +39,6 @@ def policies(subject: Subject) -> np.ndarray:
 
 def proposition(subject: Subject) -> Iterator[Row]:
     """All three steps of its proof: rewards, values, gradients of the average MDP are the agents' averages."""
-    if isinstance(subject.known, LQRProblem):
-        yield from _by_linearity(subject)
-        return
     if not subject.known.shared:
         yield not_applicable("Proposition 1", "grad Jbar = grad J", "P or rho differ between agents: no average MDP")
         return
@@ -72,10 +69,8 @@ def proposition(subject: Subject) -> Iterator[Row]:
         yield claim(f"Proposition 1, {name}", says, left, EQUAL, note=f"{POINTS} random policies", bound=False)
 
 
-def _by_linearity(subject: Subject) -> Iterator[Row]:
+def by_linearity(known: LQRProblem) -> Iterator[Row]:
     """A regulator's J_i is linear in (Q_i, R_i): the averages of both sides are those of the average costs."""
-    known = subject.known
-    assert isinstance(known, LQRProblem)
     gains = stable_gains(known)
     for name, says, of in (
         ("values", "Jbar(F) = the mean of J_i(F)", lqr_exact.J_i),
@@ -104,10 +99,8 @@ def stable_gains(known: LQRProblem) -> list[np.ndarray]:
     return found
 
 
-def domination(subject: Subject) -> Iterator[Row]:
+def domination(subject: Subject, known: LQRProblem) -> Iterator[Row]:
     """Eq. (12) for a regulator, on random stable gains, with the a-priori mu."""
-    known = subject.known
-    assert isinstance(known, LQRProblem)
     found = subject.exact.evaluate(np.stack([F.reshape(-1) for F in stable_gains(known)]))
     yield claim(
         "Eq. (12), bound",
