@@ -82,15 +82,15 @@ class Standpoint(NamedTuple):
     """How a run stands to Theorem 1, which asks for eta <= 1/(4CLH)."""
 
     covered: bool
-    factor: float | None  # eta over the limit; None where the theorem is about another algorithm
+    factor: float | None  # eta over the limit; None where the theorem is about other steps
     words: str
 
 
 def standpoint(config: Config, N: int, H: int, bound: float | None, estimate: float | None = None) -> Standpoint:
     """With the bound on L if there is one, and in words with an estimate of it too."""
     absent = 0 if config.participants is None else N - config.participants
-    broken = theory.not_covered(config.algorithm, config.alpha_g, config.reuse, absent)
-    if config.algorithm != "fast_fedpg":
+    broken = theory.not_covered(config.algorithm, config.alpha_g, config.reuse, absent, config.optimiser)
+    if config.algorithm != "fast_fedpg" or config.optimiser != "sgd":  # whose eta is no step of Eq. (6)
         return Standpoint(False, None, f"Theorem 1 does not cover this run: {' and '.join(broken)}")
     given = [(L, name) for L, name in ((bound, "bound"), (estimate, "estimate")) if L is not None]
     factor = config.eta / theory.theorem1_step_limit(given[0][0], H)

@@ -87,14 +87,18 @@ def horizon(N: int, H: int, T: int, gamma: float) -> int:
     return 1 if gamma == 0 else max(1, math.ceil(math.log(N * H * T) / (2 * math.log(1 / gamma))))
 
 
-def not_covered(algorithm: str, alpha_g: float = 1.0, reuse: bool = False, absent: int = 0) -> list[str]:
+def not_covered(
+    algorithm: str, alpha_g: float = 1.0, reuse: bool = False, absent: int = 0, optimiser: str = "sgd"
+) -> list[str]:
     """What of a run the theorems do not cover, in words.
 
-    They are for Fast-FedPG with alpha_g = 1, fresh trajectories at every step, and all agents in every round.
+    They are for Fast-FedPG with alpha_g = 1, gradient steps, fresh trajectories at every step, and all agents in every
+    round.
     """
     if algorithm != "fast_fedpg":
         return [f"it is about fast_fedpg, not {algorithm}"]
     said = {
+        f"optimiser {optimiser}, whose local steps are outside the theorem: it is about sgd": optimiser != "sgd",
         f"alpha_g = {alpha_g:g}, not 1": alpha_g != 1,
         "reuse, where local step 0 draws no fresh trajectories": reuse,
         f"{absent} agents that sit out each round": absent > 0,
