@@ -67,7 +67,7 @@ def test_paper_page_names_what_exists():
 
 
 LAYERS = (
-    "errors precision",
+    "errors messages precision",
     "files",
     "core kernels",
     "spaces optimisers mdp statistics",

@@ -9,12 +9,22 @@ Signs are the paper's: agents minimise a cost, and an oracle answers with the gr
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
+
+from fastfedpg.messages import Codec as Codec
+from fastfedpg.messages import Combine as Combine
+from fastfedpg.messages import alone as alone
+from fastfedpg.messages import codec_key as codec_key
+from fastfedpg.messages import mean as mean
+from fastfedpg.messages import mean_of_sums as mean_of_sums
+from fastfedpg.messages import pairwise_mean as pairwise_mean
+from fastfedpg.messages import pairwise_sum as pairwise_sum
 
 Theta: TypeAlias = Float[Array, " d"]
 """A policy's parameters: a vector in R^d, as in the paper."""
@@ -43,12 +53,37 @@ class Sums(NamedTuple):
     xx: Any
 
 
+class Tabular(NamedTuple):
+    """All that there is to know of a finite MDP, entropy's tau included."""
+
+    P: Any  # (S, A, S), or lists of successors
+    cost: Any  # (S, A)
+    rho: Any
+    gamma: float
+    tau: float = 0.0
+
+
+class Transitions(NamedTuple):
+    """Steps (s, a, cost, s') that were played; the cost is without entropy."""
+
+    s: Any  # (B, n) numbers of states, or (B, n, o) observations
+    a: Any  # likewise
+    cost: Float[Array, "B n"]
+    then: Any  # like s
+    alive: Any  # (B, n), whether the step was taken
+    ends: Any  # (B, n), whether nothing comes after it
+
+
 class Oracle(NamedTuple):
     """What agent i can ask of its own environment.
 
     `gradient(theta, own, batch)` is an estimate of the gradient of J_i on a batch that `sample` played with the same
-    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost. `observe(own,
-    key, o)` sums up observations of o numbers at theta = 0, with the steps that it took; None where there are none.
+    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost.
+
+    The others are None where they can't be answered. `observe(own, key, o)` sums up observations of o numbers at
+    theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
+    theta, own, batch)` the weight of its score, both (B, K) and 0 where an episode has ended: `gradient` is that of
+    sum(stop_gradient(credit) * log_prob) / B. `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`.
     """
 
     init: Callable[[RngKey], Own]
@@ -56,6 +91,15 @@ class Oracle(NamedTuple):
     gradient: Callable[[Theta, Own, Batch], Theta]
     steps: Callable[[Batch], int]
     observe: Callable[[Own, RngKey, int], tuple[Sums, Scalar]] | None = None
+    log_prob: Callable[[Theta, Batch], Float[Array, "B K"]] | None = None
+    credit: Callable[[Theta, Own, Batch], Float[Array, "B K"]] | None = None
+    tabular: Callable[[], Tabular] | None = None
+    transitions: Callable[[Batch], Transitions] | None = None
+
+
+def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
+    """The oracle, some of whose answers are given by others, which are handed its own answer and what was asked."""
+    return oracle._replace(**{name: partial(answer, getattr(oracle, name)) for name, answer in answers.items()})
 
 
 class Info(NamedTuple):
@@ -66,61 +110,6 @@ class Info(NamedTuple):
 
     drift: Scalar = 0.0
     steps: Scalar = 0
-
-
-class Combine(NamedTuple):
-    """How uploads with a leading agent axis become what the server half sees.
-
-    `merge(ups, who, key)` is given the uploads in the order of `who`, the positions (m,) of the agents that answered,
-    and a random key of the exchange. With `per_agent` the result keeps one value per agent: each agent is then its own
-    server, and State and Down have the leading axis N. Without `sent` nothing leaves the agent, and no message is
-    counted; otherwise a node sends to, and hears from, `degree` others on average: 1 is a server. A rule that knows how
-    many agents there are has the number in `agents`.
-
-    `block`, where there is one, sums a power-of-two block of neighbouring agents to a leading axis of length 1, such
-    that merge(uploads) = finish(the blocks' sums, uploads, N) to the bit: then a device sends its sum alone.
-    """
-
-    merge: Callable[..., Up]
-    per_agent: bool = False
-    sent: bool = True
-    block: Callable[[Up], Up] | None = None
-    finish: Callable[[Up, Up, int], Up] | None = None
-    degree: float = 1
-    agents: int | None = None
-
-
-def pairwise_sum(uploads: PyTree[Array]) -> PyTree[Array]:
-    """Add over the leading axis, always in the same order: neighbours first, then neighbouring pairs, …
-
-    Each power-of-two block of agents is summed before it meets another block, so that neither batching nor devices nor
-    the order of arrival change the result. Sums are taken in float64 where JAX's 64-bit mode is on.
-    """
-
-    def add(x: Array) -> Array:
-        total = x.astype(jnp.promote_types(x.dtype, jax.dtypes.canonicalize_dtype(jnp.float64)))
-        while total.shape[0] > 1:
-            if total.shape[0] % 2:
-                total = jnp.concatenate([total, jnp.zeros_like(total[:1])])
-            total = total[0::2] + total[1::2]
-        return total
-
-    return jax.tree.map(add, uploads)
-
-
-def mean_of_sums(sums: PyTree[Array], uploads: PyTree[Array], N: int) -> PyTree[Array]:
-    """The average of N uploads, in their own dtypes, from sums of theirs."""
-    return jax.tree.map(lambda total, x: (total[0] / N).astype(x.dtype), pairwise_sum(sums), uploads)
-
-
-def pairwise_mean(uploads: PyTree[Array], who: Any = None, key: Any = None) -> PyTree[Array]:
-    """Average over the leading axis, added in the order of `pairwise_sum`."""
-    return mean_of_sums(uploads, uploads, jax.tree.leaves(uploads)[0].shape[0])
-
-
-mean = Combine(pairwise_mean, block=pairwise_sum, finish=mean_of_sums)
-alone = Combine(lambda uploads, who=None, key=None: uploads, per_agent=True, sent=False)
-"""No communication: every agent is given back what it said."""
 
 
 class Exchange(NamedTuple):
@@ -136,19 +125,26 @@ class Exchange(NamedTuple):
     agent: Callable[[Memory, Own, Down, Oracle, RngKey], tuple[Memory, Own, Up, Info]]
     server: Callable[[State, Up, float, RngKey], tuple[State, Down]]
     combine: Combine = mean
+    codec: Codec | None = None
 
 
 class Algorithm(NamedTuple):
     """A federated algorithm: `init(theta, N) -> (state, down, memory)`, then `exchanges`, in order, in every round.
 
     The memory has a leading axis N, and each agent is given its slice. `policy(state)` is what is evaluated and saved:
-    theta, or one theta per agent. The first `opening` exchanges are those of the first round alone.
+    theta, or one theta per agent. The first `opening` exchanges are those of the first round alone. `needs` names the
+    answers that it asks of an oracle beyond the first four.
+
+    `open(memory, theta, oracle, own, key)` is what an agent has in the place of its slice, where that depends on its
+    oracle: room for a batch that outlives an exchange (`room_for_a_batch`). It makes room, and plays nothing.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
     exchanges: tuple[Exchange, ...]
     policy: Callable[[State], Float[Array, "*agents d"]]
     opening: int = 0
+    needs: tuple[str, ...] = ()
+    open: Callable[[Memory, Theta, Oracle, Own, RngKey], Memory] | None = None
 
     def in_round(self, t: int) -> tuple[Exchange, ...]:
         """The exchanges of round t, counted from 0."""
@@ -211,6 +207,12 @@ def estimate(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None 
     """Play pi_theta and estimate the gradient there; B trajectories, or the oracle's own number of them."""
     batch, own = oracle.sample(theta, own, key, B)
     return oracle.gradient(theta, own, batch), own, oracle.steps(batch)
+
+
+def room_for_a_batch(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None) -> Batch:
+    """Zeros in the form of a batch; nothing is played."""
+    form = jax.eval_shape(lambda theta, own, key: oracle.sample(theta, own, key, B)[0], theta, own, key)
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), form)
 
 
 class Optimiser(NamedTuple):

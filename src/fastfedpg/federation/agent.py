@@ -24,6 +24,8 @@ from fastfedpg.precision import float64
 from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange
 from fastfedpg.runtime.pytrees import arrays_of, restored
+from fastfedpg.runtime.round import begun
+from fastfedpg.runtime.schedule import check_answers
 
 LOG = logging.getLogger("fastfedpg.agent")
 SECRET_BYTES = 64
@@ -72,6 +74,7 @@ class Agent:
         self.order = [e.name for e in site.algorithm.exchanges]
         self.limit = protocol.largest((*self.talks.values(),), theta)
         self.task = jax.tree.map(lambda x: jnp.asarray(x[0]), site.problem.tasks)
+        check_answers(site.algorithm, site.problem.oracle(self.task))
         self.secret = _secret(folder) if site.declared["keys"] == "private" else None
         form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
         self.notebook = Notebook(folder, form)
@@ -199,7 +202,8 @@ class Agent:
         i = self.site.number
         memory = jax.tree.map(lambda x: x[i], self.site.algorithm.init(theta, self.site.agents)[2])
         with _environment():
-            return memory, self.site.problem.oracle(self.task).init(self._key(run, 0, "own", ""))
+            oracle = self.site.problem.oracle(self.task)
+            return begun(self.site.algorithm, oracle, theta, memory, self._key(run, 0, "own", ""))
 
     def _key(self, run: str, t: int, name: str, made: str) -> Any:
         """The key of one exchange: the simulation's, or one that follows from this site's secret and the link.

@@ -59,7 +59,7 @@ def talks(algorithm: Algorithm, theta: Any, N: int) -> tuple[Talk, ...]:
     """The messages of every exchange; they depend on theta's shape and dtype alone."""
     if any(e.combine.per_agent or not e.combine.sent for e in algorithm.exchanges):
         raise InputError("this algorithm has no server: its agents say nothing to each other, so run each one alone")
-    steps = lambda theta: walk(algorithm, counting_oracle(lambda B: 1), theta, N)[:2]
+    steps = lambda theta: walk(algorithm, counting_oracle(lambda B: 1, np.size(theta)), theta, N)[:2]
     ups, downs = jax.eval_shape(steps, jax.ShapeDtypeStruct(np.shape(theta), theta.dtype))
     return tuple(Talk(e.name, down, up) for e, down, up in zip(algorithm.exchanges, downs, ups, strict=True))
 

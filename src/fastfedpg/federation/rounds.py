@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fastfedpg.core import Algorithm, Evaluation, Problem, key_for
+from fastfedpg.core import Algorithm, Evaluation, Exchange, Problem, key_for
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.roster import Check, Lack, Roster, names
@@ -19,7 +19,7 @@ from fastfedpg.federation.terms import Terms
 from fastfedpg.runtime import Diverged, Record, Schedule, Standing, participants_of, shapes
 from fastfedpg.runtime.loop import finite, moved, stack
 from fastfedpg.runtime.pytrees import arrays_of, restored
-from fastfedpg.runtime.round import combined
+from fastfedpg.runtime.round import combined, heard
 from fastfedpg.runtime.run_state import Tick, unheard
 
 LINK_BYTES = 32
@@ -59,7 +59,7 @@ class Rounds:
         self.steps = steps_in_a_round
         self.talks = protocol.talks(algorithm, protocol.theta_of(problem), problem.N)
         self.log = roster.log
-        self.heard: dict[tuple[int, str], wire.Message] = {}  # this round's answers, by agent and link
+        self.heard: dict[tuple[int, str], Any] = {}  # this round's uploads, by agent and link
         terms.check(problem.N)
 
     def records(
@@ -146,10 +146,10 @@ class Rounds:
             make = lambda i, name=e.name, arrays=arrays: protocol.question(
                 self.roster.run, t, name, run.links[i], links[i], arrays
             )
-            answers = self._ask(t, e.name, {i: make(i) for i in who}, talk.up_form, arrays, links)
-            ups = [restored("up", talk.up, answers[i].arrays) for i in who]
+            made = {i: protocol.link(links[i], t, e.name, arrays) for i in who}
+            ups = self._ask(t, e, talk, {i: make(i) for i in who}, made)
             for i in who:
-                links[i] = str(answers[i].about["link"])
+                links[i] = made[i]
             key = key_for(seed, t, e.name)
             up = combined(e, stack(ups), np.array(who), key)
             state, down = moved(e, share, state, down, up, key, who)
@@ -158,27 +158,26 @@ class Rounds:
         return Run(state, down, tuple(links), run.taken + len(who))
 
     def _ask(
-        self,
-        t: int,
-        name: str,
-        questions: dict[int, bytes],
-        form: wire.Form,
-        down: Mapping[str, np.ndarray],
-        links: list[str],
-    ) -> dict[int, wire.Message]:
-        """Every agent's answer, waited for as the terms say; a round that begins again asks only what is new in it."""
-        made = {i: protocol.link(links[i], t, name, down) for i in questions}
+        self, t: int, e: Exchange, talk: protocol.Talk, questions: dict[int, bytes], made: dict[int, str]
+    ) -> list[Any]:
+        """Every agent's upload, waited for as the terms say; a round that begins again asks only what is new in it.
+
+        `made` names the memory that each answer leaves behind.
+        """
 
         def check(i: int, message: wire.Message) -> None:
             if message.about.get("link") != made[i]:
                 raise wire.Malformed("an answer to another question, perhaps of an old round")
-            wire.check(message.arrays, form, self.terms.norm_limit)
-            self.heard[i, made[i]] = message
+            wire.check(message.arrays, talk.up_form)
+            up = heard(e, restored("up", talk.up, message.arrays))
+            arrays = arrays_of("up", up)
+            wire.check(arrays, wire.form_of(arrays), self.terms.norm_limit)
+            self.heard[i, made[i]] = up
 
         new = {i: q for i, q in questions.items() if (i, made[i]) not in self.heard}
         if new:
-            self._waited(new, check, f"round {t + 1}, {name}")
-        return {i: self.heard[i, made[i]] for i in questions}
+            self._waited(new, check, f"round {t + 1}, {e.name}")
+        return [self.heard[i, made[i]] for i in questions]
 
     def _waited(self, questions: dict[int, bytes], check: Check, what: str) -> None:
         """Ask, and ask those again who did not answer, as long as the terms allow it; `check` keeps what is good."""

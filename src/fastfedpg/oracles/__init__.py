@@ -32,4 +32,14 @@ ORACLES: dict[str, Kind] = {
     "gpomdp": Kind(_sampled.prepare, gpomdp),
 }
 
-__all__ = ["ORACLES", "Kind", "exact", "gpomdp", "reinforce", "truncated"]
+_PLAYED = ("reinforce", "gpomdp", "actor_critic")
+ANSWERED_BY: dict[str, tuple[str, ...]] = {
+    "log_prob": _PLAYED,
+    "credit": _PLAYED,
+    "transitions": _PLAYED,
+    "tabular": ("exact", "truncated"),
+    "observe": tuple(f"{name} in environments" for name in _PLAYED),
+}
+"""The oracles that give those answers which not all give."""
+
+__all__ = ["ANSWERED_BY", "ORACLES", "Kind", "exact", "gpomdp", "reinforce", "truncated"]

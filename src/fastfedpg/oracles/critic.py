@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from fastfedpg.core import Oracle, Own, RngKey, Theta
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import missing_extra
-from fastfedpg.oracles.played import Game, Weighed, checked, observe, steps, weighted_scores
+from fastfedpg.oracles.played import Game, Weighed, checked, last_steps, oracle_of
 
 HIDDEN = (64, 64)
 
@@ -81,8 +81,7 @@ def actor_critic(game: Game, B: int, lam: float = 0.95, critic_eta: float = 3e-3
         (network, state), _ = lax.scan(improve, (critic.network, critic.optimiser), None, length=critic_steps)
         return critic._replace(network=network, optimiser=state)
 
-    gradient = lambda theta, own, batch: weighted_scores(game, theta, batch)
-    return Oracle(init, sample, gradient, steps, observe(game, B))
+    return oracle_of(game, B, init, sample)
 
 
 def advantages(
@@ -90,8 +89,7 @@ def advantages(
 ) -> Float[Array, "B K"]:
     """A_k = delta_k + gamma lam A_{k+1}; 0 after the end of an episode."""
     alive = episodes.alive
-    last = alive & ~jnp.concatenate([alive[:, 1:], jnp.zeros_like(alive[:, :1])], axis=1)
-    goes_on = ~(last & episodes.terminated[:, None])
+    goes_on = ~(last_steps(alive) & episodes.terminated[:, None])
     delta = c + gamma * jnp.where(goes_on, V[:, 1:], 0) - V[:, :-1]
 
     def back(A: Any, given: Any) -> tuple[Any, Any]:

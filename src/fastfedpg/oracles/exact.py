@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fastfedpg.core import Batch, Oracle, Own, RngKey, Theta
+from fastfedpg.core import Batch, Oracle, Own, RngKey, Tabular, Theta
 from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import Kernel, Sparse, as_kernel
 
@@ -33,7 +33,7 @@ def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.
         P, c, rho = _as(theta, model, cost)
         return finite.gradient(P, c, rho, gamma, log_pi, tau).reshape(-1)  # Eq. (9)
 
-    return knowing(gradient)
+    return knowing(gradient, Tabular(model.P, cost, model.rho, gamma, tau))
 
 
 def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau: float = 0.0) -> Oracle:
@@ -47,12 +47,12 @@ def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau
 
         return jax.grad(J_K)(theta)
 
-    return knowing(gradient)
+    return knowing(gradient, Tabular(model.P, cost, model.rho, gamma, tau))
 
 
-def knowing(gradient: Callable[[Theta, Own, Batch], Theta]) -> Oracle:
+def knowing(gradient: Callable[[Theta, Own, Batch], Theta], known: Tabular | None = None) -> Oracle:
     """An oracle that plays nothing and keeps nothing."""
-    return Oracle(_nothing, _play_nothing, gradient, _no_steps)
+    return Oracle(_nothing, _play_nothing, gradient, _no_steps, tabular=None if known is None else lambda: known)
 
 
 def _as(theta: Theta, model: Model, cost: Float[Array, "S A"]) -> tuple[Kernel, Array, Array]:

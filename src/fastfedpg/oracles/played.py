@@ -4,14 +4,15 @@ All are sums of weighted scores, sum_{b,k} w_{b,k} grad log pi(a_k|o_k), and dif
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from fastfedpg.core import Oracle, Own, RngKey, Scalar, Sums, Theta, count_dtype
+from fastfedpg.core import Oracle, Own, RngKey, Scalar, Sums, Theta, Transitions, count_dtype
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import InputError
 from fastfedpg.oracles.sampled import Weights, leave_one_out, to_go, whole
@@ -33,14 +34,18 @@ class Game(NamedTuple):
 
     def costs(self, theta: Theta, episodes: Episodes) -> Costs:
         """c_k = scale (offset - r_k) + tau log pi(a_k|o_k), a plain number; 0 after the end, NaN where r_k can't be."""
+        c = self.plain_costs(episodes)
+        if self.tau:
+            c = c + self.tau * self.log_prob(theta, episodes)
+        return lax.stop_gradient(jnp.where(episodes.alive, c, 0))
+
+    def plain_costs(self, episodes: Episodes) -> Costs:
+        """scale (offset - r_k), also after the end."""
         r = episodes.rewards
         if self.reward_range is not None:
             low, high = self.reward_range
             r = jnp.where((r < low) | (r > high), jnp.nan, r)
-        c = self.reward_scale * (self.reward_offset - r)
-        if self.tau:
-            c = c + self.tau * self.log_prob(theta, episodes)
-        return lax.stop_gradient(jnp.where(episodes.alive, c, 0))
+        return self.reward_scale * (self.reward_offset - r)
 
     def log_prob(self, theta: Theta, episodes: Episodes) -> Costs:
         """log pi(a_k|o_k)."""
@@ -58,20 +63,44 @@ class Weighed(NamedTuple):
     weights: Float[Array, "B K"]
 
 
+def log_prob(game: Game, theta: Theta, batch: Weighed) -> Costs:
+    """log pi(a_k|o_k). Where an episode has ended nothing was drawn, and it may be anything there: 0."""
+    return jnp.where(batch.episodes.alive, game.log_prob(theta, batch.episodes), 0)
+
+
 def weighted_scores(game: Game, theta: Theta, batch: Weighed) -> Theta:
     """(1/B) sum_{b,k} w_{b,k} grad log pi(a_k|o_k), over the steps that were taken."""
     w = jnp.where(batch.episodes.alive, batch.weights, 0) / len(batch.weights)
-
-    def total(theta: Theta) -> Float[Array, ""]:
-        # Where an episode has ended nothing was drawn, and a log-probability there may be anything.
-        return jnp.sum(w * jnp.where(batch.episodes.alive, game.log_prob(theta, batch.episodes), 0))
-
-    return jax.grad(total)(jnp.asarray(theta))
+    return jax.grad(lambda theta: jnp.sum(w * log_prob(game, theta, batch)))(jnp.asarray(theta))
 
 
-def steps(batch: Weighed) -> Any:
-    """The environment steps that were taken."""
-    return batch.episodes.alive.sum(dtype=count_dtype())
+def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callable[..., tuple[Weighed, Own]]) -> Oracle:
+    """An oracle whose batches are weighed episodes."""
+
+    def credit(theta: Theta, own: Own, batch: Weighed) -> Float[Array, "B K"]:
+        return jnp.where(batch.episodes.alive, batch.weights, 0)
+
+    def transitions(batch: Weighed) -> Transitions:
+        seen, choices, _, alive, terminated = batch.episodes
+        c = jnp.where(alive, game.plain_costs(batch.episodes), 0)
+        ends = last_steps(alive) & terminated[:, None]
+        return Transitions(seen[:, :-1], choices, c, seen[:, 1:], alive, ends)
+
+    return Oracle(
+        init,
+        sample,
+        gradient=lambda theta, own, batch: weighted_scores(game, theta, batch),
+        steps=lambda batch: batch.episodes.alive.sum(dtype=count_dtype()),
+        observe=observe(game, B),
+        log_prob=partial(log_prob, game),
+        credit=credit,
+        transitions=transitions,
+    )
+
+
+def last_steps(alive: Bool[Array, "B K"]) -> Bool[Array, "B K"]:
+    """Whether a step was its episode's last."""
+    return alive & ~jnp.concatenate([alive[:, 1:], jnp.zeros_like(alive[:, :1])], axis=1)
 
 
 def observe(game: Game, B: int) -> Callable[[Own, RngKey, int], tuple[Sums, Scalar]]:
@@ -94,8 +123,7 @@ def _monte_carlo(game: Game, B: int, weights: Weights) -> Oracle:
         episodes = game.play(theta, key, n)
         return Weighed(episodes, weights(game.discount(game.costs(theta, episodes)))), own
 
-    gradient = lambda theta, own, batch: weighted_scores(game, theta, batch)
-    return Oracle(lambda key: (), sample, gradient, steps, observe(game, B))
+    return oracle_of(game, B, lambda key: (), sample)
 
 
 def checked(n: int, others: bool) -> int:

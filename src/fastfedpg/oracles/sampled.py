@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
 
 from fastfedpg import kernels
-from fastfedpg.core import Oracle, Own, RngKey, Theta
+from fastfedpg.core import Oracle, Own, RngKey, Theta, Transitions
 from fastfedpg.errors import InputError
 from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import Sparse
@@ -151,20 +151,38 @@ def _oracle(
         given = model, thresholds(finite.softmax_policy(theta, S, A)), generators(key, n)
         return Trajectories(_on_cpu(fast, compiled, plain, *given), A), own
 
-    def gradient(theta: Theta, own: Own, batch: Trajectories) -> Theta:
-        visited, pi, r = batch.visited, finite.softmax_policy(theta, S, A), cost.astype(theta.dtype)
+    def costs(theta: Theta) -> tuple[Float[Array, " d"], Float[Array, " K"]]:
+        """Each pair's cost, and the discount of each step."""
+        r = cost.astype(theta.dtype)
         if tau:
             r = r + tau * finite.log_softmax_policy(theta, S, A)
+        return r.reshape(-1), jnp.asarray(gamma, theta.dtype) ** jnp.arange(K)
+
+    def gradient(theta: Theta, own: Own, batch: Trajectories) -> Theta:
+        visited, pi = batch.visited, finite.softmax_policy(theta, S, A)
         plain = partial(weigh, weights)
         compiled = lambda *given: kernels.weigh(COMPILED.index(weights), *given)
-        discount = jnp.asarray(gamma, theta.dtype) ** jnp.arange(K)
         known = weights in COMPILED and theta.dtype in (jnp.float32, jnp.float64)
-        total = _on_cpu(fast and known, compiled, plain, visited, r.reshape(-1), discount)
+        total = _on_cpu(fast and known, compiled, plain, visited, *costs(theta))
         # A score is e_{s,a} - pi(.|s) in row s, so the weighted sum of scores needs only each pair's total weight.
         total = total.reshape(S, A)
         return (total - pi * total.sum(axis=1, keepdims=True)).reshape(-1)
 
-    return Oracle(lambda key: (), sample, gradient, lambda batch: batch.visited.size)
+    def log_prob(theta: Theta, batch: Trajectories) -> Float[Array, "B K"]:
+        return finite.log_softmax_policy(theta, S, A).reshape(-1)[batch.visited]
+
+    def credit(theta: Theta, own: Own, batch: Trajectories) -> Float[Array, "B K"]:
+        r, discount = costs(theta)
+        return weights(discount * r[batch.visited])
+
+    def transitions(batch: Trajectories) -> Transitions:
+        """K - 1 steps: the state after the last is not drawn."""
+        s, a, yes = batch.states, batch.actions, jnp.ones(batch.visited[..., 1:].shape, bool)
+        paid = jnp.asarray(cost)[s, a]
+        return Transitions(s[..., :-1], a[..., :-1], paid[..., :-1], s[..., 1:], yes, ~yes)
+
+    steps = lambda batch: batch.visited.size
+    return Oracle(lambda key: (), sample, gradient, steps, log_prob=log_prob, credit=credit, transitions=transitions)
 
 
 def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Array], *given: Any) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fastfedpg.core import Batch, Exchange, Oracle, Own, Problem, Task, Theta
+from fastfedpg.core import Batch, Exchange, Own, Problem, Task, Theta, watch
 from fastfedpg.runtime.round import reply
 
 
@@ -19,9 +19,8 @@ def explain(
         return ""
     asked: list[np.ndarray] = []
     seen: list[str] = []
-    oracle = problem.oracle(task)
 
-    def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
+    def gradient(answer: Callable[..., Theta], theta: Theta, own: Own, batch: Batch) -> Theta:
         asked.append(np.asarray(theta))
         if (
             problem.explain_batch is not None
@@ -29,9 +28,9 @@ def explain(
             and (said := problem.explain_batch(batch))
         ):
             seen.append(said)
-        return oracle.gradient(theta, own, batch)
+        return answer(theta, own, batch)
 
-    watched: Oracle = oracle._replace(sample=_compiled(oracle.sample), gradient=gradient)
+    watched = watch(problem.oracle(task), sample=_compiled, gradient=gradient)
     with jax.disable_jit():
         reply(e, memory, own, down, watched, key)
     if seen or problem.why_undefined is None:
@@ -45,15 +44,10 @@ def explain(
     return ""
 
 
-def _compiled(sample: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(sample: Callable[..., Any], *given: Any) -> Any:
     """Playing as one program, where everything else goes step by step."""
-    whole = jax.jit(sample, static_argnums=3)
-
-    def call(*given: Any) -> Any:
-        with jax.disable_jit(False):
-            return whole(*given)
-
-    return call
+    with jax.disable_jit(False):
+        return jax.jit(sample, static_argnums=3)(*given)  # compiled once: it is one function for all calls
 
 
 @contextmanager

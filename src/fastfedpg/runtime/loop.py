@@ -11,7 +11,7 @@ import numpy as np
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
 from fastfedpg.runtime.diagnosis import explain, in_own_words
 from fastfedpg.runtime.result import Diverged, Record, Result, checked, gather
-from fastfedpg.runtime.round import combined, reply, served
+from fastfedpg.runtime.round import begun, combined, heard, reply, served
 from fastfedpg.runtime.run_state import Standing, Tick, unheard
 from fastfedpg.runtime.schedule import Schedule, participants_of
 from fastfedpg.runtime.walk import message_sizes
@@ -119,7 +119,8 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
             key = key_for(seed, t, e.name, name)
             asked = (tasks[i], memory[i], own[i], given, key)
             with in_own_words(problem):
-                memory[i], own[i], up, info = jax.block_until_ready(answer(e, problem.oracle, *asked))
+                memory[i], own[i], sent, info = jax.block_until_ready(answer(e, problem.oracle, *asked))
+            up = heard(e, sent)
             if not finite(up):
                 theta_bar = algorithm.policy(state)
                 why = explain(problem, e, *asked, theta_bar[i] if algorithm.per_agent else theta_bar)
@@ -142,9 +143,11 @@ def tasks_of(problem: Problem) -> list[Task]:
 
 def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run:
     state, down, memory = algorithm.init(theta, problem.N)
-    oracles = [problem.oracle(_at(problem.tasks, i)) for i in range(problem.N)]
-    own = tuple(o.init(key_for(seed, 0, "own", int(i))) for o, i in zip(oracles, problem.ids, strict=True))
-    return Run(seed, state, down, tuple(_at(memory, i) for i in range(problem.N)), own)
+    kept = [
+        begun(algorithm, problem.oracle(task), theta, _at(memory, k), key_for(seed, 0, "own", int(problem.ids[k])))
+        for k, task in enumerate(tasks_of(problem))
+    ]
+    return Run(seed, state, down, tuple(m for m, _ in kept), tuple(own for _, own in kept))
 
 
 def continued(N: int, standing: Standing, r: int, seed: int) -> Run:

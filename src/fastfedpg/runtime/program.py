@@ -22,7 +22,7 @@ from fastfedpg.core import (
     key_for,
 )
 from fastfedpg.runtime.placement import AGENTS, AXIS, EVERYWHERE, TASKS, Layout
-from fastfedpg.runtime.round import combined, reply, served
+from fastfedpg.runtime.round import begun, combined, heard, reply, served
 from fastfedpg.runtime.run_state import Parts
 from fastfedpg.runtime.schedule import participants_of
 
@@ -68,8 +68,10 @@ def begin(
     """All runs before their first round."""
 
     def one(setting: Any, seed: Any, theta: Any) -> Parts:
-        own = jax.vmap(lambda task, i: oracle(task).init(key_for(seed, 0, "own", i)))(tasks, ids)
-        return Parts(*algorithm_of(make, setting).init(theta, len(ids)), own)
+        algorithm = algorithm_of(make, setting)
+        state, down, memory = algorithm.init(theta, len(ids))
+        begin = lambda task, i, memory: begun(algorithm, oracle(task), theta, memory, key_for(seed, 0, "own", i))
+        return Parts(state, down, *jax.vmap(begin)(tasks, ids, memory))
 
     parts = jax.vmap(one)(settings, seeds, thetas)
     if layout.mesh is None:
@@ -168,7 +170,8 @@ def _answer(
 ) -> Any:
     memory, own, given = rest
     down = given if common is None else common
-    return reply(e, memory, own, down, oracle(task), key_for(seed, t, e.name, i))
+    memory, own, sent, info = reply(e, memory, own, down, oracle(task), key_for(seed, t, e.name, i))
+    return memory, own, heard(e, sent), info
 
 
 def _in_batches(f: Callable[..., Any], batch: int | None, given: tuple[Any, ...]) -> Any:

@@ -5,17 +5,34 @@ from typing import Any
 
 import jax
 
-from fastfedpg.core import Down, Exchange, Info, Memory, Oracle, Own, RngKey, State, Up
+from fastfedpg.core import Algorithm, Down, Exchange, Info, Memory, Oracle, Own, RngKey, State, Theta, Up, codec_key
 
 COMBINE = zlib.crc32(b"combine")
 """Folded into the server's key for the rule that combines, which so has random numbers of its own."""
+
+OPEN = zlib.crc32(b"open")
+"""Folded into the key that an oracle begins with, for what the algorithm keeps beside it."""
+
+
+def begun(algorithm: Algorithm, oracle: Oracle, theta: Theta, memory: Memory, key: RngKey) -> tuple[Memory, Own]:
+    """What an agent has before the first round: the algorithm's memory, from its slice, and the oracle's own."""
+    own = oracle.init(key)
+    if algorithm.open is not None:
+        memory = algorithm.open(memory, theta, oracle, own, jax.random.fold_in(key, OPEN))
+    return memory, own
 
 
 def reply(
     e: Exchange, memory: Memory, own: Own, down: Down, oracle: Oracle, key: RngKey
 ) -> tuple[Memory, Own, Up, Info]:
-    """One agent's half of an exchange."""
-    return e.agent(memory, own, down, oracle, key)
+    """One agent's half of an exchange; its upload as it travels."""
+    memory, own, up, info = e.agent(memory, own, down, oracle, key)
+    return memory, own, up if e.codec is None else e.codec.encode(up, codec_key(key)), info
+
+
+def heard(e: Exchange, sent: Any) -> Up:
+    """One agent's upload as it arrives. What is checked of it is checked here, before it is combined with others."""
+    return sent if e.codec is None else e.codec.decode(sent)
 
 
 def combined(e: Exchange, ups: Up, who: Any, key: RngKey) -> Up:

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from fastfedpg.core import Algorithm, Down, Memory, Own, Problem, State, key_for
+from fastfedpg.runtime.round import begun
 from fastfedpg.runtime.schedule import Schedule
 
 
@@ -50,11 +51,13 @@ def shapes(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standi
     """The form of a run's standing, with shapes and dtypes in the place of arrays; nothing is computed."""
 
     def begin(theta: Any, tasks: Any) -> tuple[Any, ...]:
-        key = lambda i: key_for(0, 0, "own", i)
-        one = lambda theta: (
-            *algorithm.init(theta, problem.N),
-            jax.vmap(lambda task, i: problem.oracle(task).init(key(i)))(tasks, problem.ids),
-        )
+        def one(theta: Any) -> tuple[Any, ...]:
+            state, down, memory = algorithm.init(theta, problem.N)
+            begin = lambda task, i, memory: begun(
+                algorithm, problem.oracle(task), theta, memory, key_for(0, 0, "own", i)
+            )
+            return state, down, *jax.vmap(begin)(tasks, problem.ids, memory)
+
         return jax.vmap(one)(theta)
 
     theta = schedule.starts(problem)

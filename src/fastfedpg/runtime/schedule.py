@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Problem, key_for
+from fastfedpg.core import Algorithm, Oracle, Problem, key_for
 from fastfedpg.errors import InputError
+from fastfedpg.oracles import ANSWERED_BY
 from fastfedpg.runtime.diagnosis import explain_value
 
 
@@ -61,6 +62,7 @@ class Schedule:
                 raise InputError(
                     f"exchange '{e.name}' combines the uploads of {e.combine.agents} agents, and there are {problem.N}"
                 )
+        check_answers(algorithm, problem.oracle(jax.tree.map(lambda x: x[0], problem.tasks)))
         names = [e.name for e in algorithm.exchanges]
         if len({*names, *RESERVED}) < len(names) + len(RESERVED):
             raise InputError(f"exchange names {names} must differ from each other and from {', '.join(RESERVED)}")
@@ -85,6 +87,16 @@ class Schedule:
     def recorded(self) -> Iterator[int]:
         """The rounds after which metrics are taken: none yet, every so many, and the last."""
         return chain(range(0, self.rounds, self.metrics_every), (self.rounds,))
+
+
+def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
+    """Refuse an algorithm that needs what the oracle does not answer, by name."""
+    for name in algorithm.needs:
+        if getattr(oracle, name, None) is None:
+            said = f"the algorithm needs {name}, which the problem's oracle does not answer"
+            if name not in ANSWERED_BY:
+                raise InputError(f"{said}, nor any other: what can be needed is {', '.join(ANSWERED_BY)}")
+            raise InputError(f"{said}; these do: {', '.join(ANSWERED_BY[name])}")
 
 
 RESERVED = ("own", "participants")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Oracle, Problem, Sums, key_for
-from fastfedpg.runtime.round import combined, reply, served
+from fastfedpg.core import Algorithm, Oracle, Problem, Sums, Tabular, Transitions, key_for
+from fastfedpg.runtime.round import begun, combined, heard, reply, served
 
 
 class MessageSizes(NamedTuple):
@@ -43,14 +43,23 @@ def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None],
     return int(walk(algorithm, counting_oracle(of_estimate), jnp.zeros(1), N)[2])
 
 
-def counting_oracle(of_estimate: Callable[[int | None], int]) -> Oracle:
-    """An oracle that knows no environment: its gradients are zero, and an estimate costs so many steps."""
+def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Oracle:
+    """An oracle that knows no environment: its gradients are zero, and an estimate costs so many steps.
+
+    It stands in for every answer, with one trajectory of one step, in one state with d actions.
+    """
+    nothing = jnp.zeros((1, 1), jnp.int32)
+    no = nothing == 1
     return Oracle(
         init=lambda key: (),
         sample=lambda theta, own, key, B: (of_estimate(B), own),
         gradient=lambda theta, own, batch: jnp.zeros_like(theta),
         steps=lambda batch: batch,
         observe=lambda own, key, o: (Sums(jnp.ones(()), jnp.zeros(o), jnp.zeros(o)), 0),
+        log_prob=lambda theta, batch: jnp.zeros((1, 1), theta.dtype),
+        credit=lambda theta, own, batch: jnp.zeros((1, 1), theta.dtype),
+        tabular=lambda: Tabular(jnp.ones((1, d, 1)), jnp.zeros((1, d)), jnp.ones(1), 0.0),
+        transitions=lambda batch: Transitions(nothing, nothing, jnp.zeros((1, 1)), nothing, no, no),
     )
 
 
@@ -61,16 +70,17 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list
     """
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     state, down, memory = algorithm.init(theta, N)
-    key, memory = key_for(0, 0, "", 0), first(memory)
-    own = oracle.init(key)
+    key = key_for(0, 0, "", 0)
+    memory, own = begun(algorithm, oracle, theta, first(memory), key)
     if algorithm.per_agent:
         state, down = first(state), first(down)
     ups, downs = [], []
     steps: Any = 0
     for number, e in enumerate(algorithm.exchanges):
-        memory, own, up, info = reply(e, memory, own, down, oracle, key)
+        memory, own, sent, info = reply(e, memory, own, down, oracle, key)
+        up = heard(e, sent)
         steps = steps + info.steps if number >= algorithm.opening else steps
-        ups.append(up)
+        ups.append(sent)
         downs.append(down)
         every = jax.tree.map(lambda x: jax.ShapeDtypeStruct((N, *x.shape), x.dtype), up)
         form = jax.eval_shape(partial(combined, e), every, jnp.arange(N), key)

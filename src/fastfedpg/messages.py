@@ -1,0 +1,79 @@
+"""What becomes of uploads on their way: how one is coded, and how all are combined; `core` has all of these names."""
+
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+
+class Combine(NamedTuple):
+    """How uploads with a leading agent axis become what the server half sees.
+
+    `merge(ups, who, key)` is given the uploads in the order of `who`, the positions (m,) of the agents that answered,
+    and a random key of the exchange. With `per_agent` the result keeps one value per agent: each agent is then its own
+    server, and State and Down have the leading axis N. Without `sent` nothing leaves the agent, and no message is
+    counted; otherwise a node sends to, and hears from, `degree` others on average: 1 is a server. A rule that knows how
+    many agents there are has the number in `agents`.
+
+    `block`, where there is one, sums a power-of-two block of neighbouring agents to a leading axis of length 1, such
+    that merge(uploads) = finish(the blocks' sums, uploads, N) to the bit: then a device sends its sum alone.
+    """
+
+    merge: Callable[..., Any]
+    per_agent: bool = False
+    sent: bool = True
+    block: Callable[[Any], Any] | None = None
+    finish: Callable[[Any, Any, int], Any] | None = None
+    degree: float = 1
+    agents: int | None = None
+
+
+def pairwise_sum(uploads: PyTree[Array]) -> PyTree[Array]:
+    """Add over the leading axis, always in the same order: neighbours first, then neighbouring pairs, …
+
+    Each power-of-two block of agents is summed before it meets another block, so that neither batching nor devices nor
+    the order of arrival change the result. Sums are taken in float64 where JAX's 64-bit mode is on.
+    """
+
+    def add(x: Array) -> Array:
+        total = x.astype(jnp.promote_types(x.dtype, jax.dtypes.canonicalize_dtype(jnp.float64)))
+        while total.shape[0] > 1:
+            if total.shape[0] % 2:
+                total = jnp.concatenate([total, jnp.zeros_like(total[:1])])
+            total = total[0::2] + total[1::2]
+        return total
+
+    return jax.tree.map(add, uploads)
+
+
+def mean_of_sums(sums: PyTree[Array], uploads: PyTree[Array], N: int) -> PyTree[Array]:
+    """The average of N uploads, in their own dtypes, from sums of theirs."""
+    return jax.tree.map(lambda total, x: (total[0] / N).astype(x.dtype), pairwise_sum(sums), uploads)
+
+
+def pairwise_mean(uploads: PyTree[Array], who: Any = None, key: Any = None) -> PyTree[Array]:
+    """Average over the leading axis, added in the order of `pairwise_sum`."""
+    return mean_of_sums(uploads, uploads, jax.tree.leaves(uploads)[0].shape[0])
+
+
+mean = Combine(pairwise_mean, block=pairwise_sum, finish=mean_of_sums)
+alone = Combine(lambda uploads, who=None, key=None: uploads, per_agent=True, sent=False)
+"""No communication: every agent is given back what it said."""
+
+
+class Codec(NamedTuple):
+    """How an upload travels: `encode(up, key)` is what is sent, a pytree of arrays, `decode(coded)` what is heard.
+
+    Bytes are those of what is sent; whoever combines or checks uploads sees what is heard.
+    """
+
+    encode: Callable[[Any, Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def codec_key(key: Any) -> Any:
+    """The key that an upload is encoded with, from the agent's own of the exchange."""
+    return jax.random.fold_in(key, zlib.crc32(b"codec"))
