@@ -20,6 +20,7 @@ from .errors import InputError as InputError
 from .experiment import Config as Config
 from .experiment import Interrupted as Interrupted
 from .experiment import Settings as Settings
+from .experiment import load as load
 from .experiment import resume as resume
 from .experiment import run as run
 from .problems import TabularProblem as TabularProblem

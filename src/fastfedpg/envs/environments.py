@@ -48,6 +48,8 @@ class Environments:
         frames: one episode as pictures, where it can be drawn.
         release: ends its processes until it is played again, where it has any.
         one: the same with one of the agents, where more than its task must be left of the others.
+        native: Gymnasium's own spaces of observations and actions, where it is Gymnasium's.
+        fps: pictures in a second of its own time, where it says so.
     """
 
     name: str
@@ -67,6 +69,8 @@ class Environments:
     frames: Frames | None = field(default=None, repr=False)
     release: Callable[[], None] | None = field(default=None, repr=False)
     one: Callable[[int], "Environments"] | None = field(default=None, repr=False)
+    native: tuple[Any, Any] | None = field(default=None, repr=False)
+    fps: float | None = None
 
     def __post_init__(self) -> None:
         """Check what can be seen."""
@@ -95,6 +99,9 @@ class Environments:
             alone, names = self.one(i), ("tasks", "play", "source", "host_error", "frames", "release", "one")
             own = {name: getattr(alone, name) for name in names}
         return replace(self, **own, agents=self.agents[i : i + 1])
+
+    def acting(self) -> None:
+        """A run names one."""
 
     played = True
     shared = False  # there is no J* to be found

@@ -1,5 +1,7 @@
 from .config import Config as Config
 from .config import Settings as Settings
+from .learned import Learned as Learned
+from .learned import load as load
 from .plan import Plan as Plan
 from .plan import plan as plan
 from .run import Interrupted as Interrupted

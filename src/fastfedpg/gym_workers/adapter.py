@@ -81,6 +81,8 @@ def environments(
         gamma=gamma,
         reward_range=reward_range,
         reward_scale=reward_scale,
+        native=about[0]["native"],
+        fps=about[0]["fps"],
     )
 
 

@@ -34,7 +34,14 @@ def described(env: Any) -> dict[str, Any]:
         "actions": converted(getattr(env, f"{kind}action_space")),
         "steps": getattr(getattr(env, "spec", None), "max_episode_steps", None),
         "part": int(env.num_envs) if several else PART,
+        "native": _sendable(getattr(env, f"{kind}observation_space"), getattr(env, f"{kind}action_space")),
+        "fps": (getattr(env, "metadata", None) or {}).get("render_fps"),
     }
+
+
+def _sendable(*spaces: Any) -> Any:
+    """Gymnasium's own spaces; one of the user's may not be known where it is sent to."""
+    return spaces if all(type(space).__module__.startswith("gymnasium.") for space in spaces) else None
 
 
 def reader(space: Any) -> Callable[[Any], Any]:

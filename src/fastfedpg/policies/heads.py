@@ -32,6 +32,14 @@ class Softmax(NamedTuple):
 
         return jax.random.uniform(key, (*shape, len(self.n)), dtype)
 
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """The same from NumPy's numbers."""
+        return rng.random((*shape, len(self.n)))
+
+    def likeliest(self, theta: Theta, z: Rows) -> Rows:
+        """The choice of the largest probability, for NumPy."""
+        return self.joined(self.parts(np, z).argmax(-1, keepdims=True).astype(theta.dtype))
+
     def choose(self, xp: Any, theta: Theta, z: Rows, noise: Rows) -> Rows:
         """By the inverse of the cumulative distribution."""
         # The last sum is left out of the comparison: rounding then can't lead past the end, and since the product of a
@@ -102,6 +110,14 @@ class Gaussian(NamedTuple):
         import jax
 
         return jax.random.normal(key, (*shape, self.q), dtype)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """The same from NumPy's numbers."""
+        return rng.standard_normal((*shape, self.q))
+
+    def likeliest(self, theta: Theta, z: Rows) -> Rows:
+        """The choice in the middle, for NumPy."""
+        return self.choose(np, theta, z, np.zeros_like(z))
 
     def choose(self, xp: Any, theta: Theta, z: Rows, noise: Rows) -> Rows:
         """c + h x, or x."""

@@ -1,5 +1,6 @@
 """Policies by network and space; the head follows from the actions."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,10 +10,10 @@ from fastfedpg.errors import InputError
 from fastfedpg.policies import networks, words
 from fastfedpg.policies.arrays import Rows, Theta, module
 from fastfedpg.policies.heads import Head, gaussian, softmax
-from fastfedpg.policies.inputs import Input, entered, with_moments
+from fastfedpg.policies.inputs import Input, Numbers, entered, with_moments
 from fastfedpg.policies.networks import Features, Network
 from fastfedpg.policies.policy import Policy
-from fastfedpg.spaces import Box, Discrete, Space, said
+from fastfedpg.spaces import Box, Discrete, Space, box, said
 
 
 def table(
@@ -110,6 +111,16 @@ def mlp(
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
     return _joined(seen, networks.mlp(seen, units, head.q), head)
 
+
+def regulator(n: int, m: int, noise: float = 0.0) -> Policy:
+    """A regulator's inputs -F x, with normal numbers of this standard deviation around them; theta is F (m, n)."""
+    head = gaussian(box(m), math.log(noise) if noise else -NEVER, learn_std=False, squash=False)
+    seen = Numbers(n, 0)
+    return _joined(seen, networks.Gain(seen, m), head)
+
+
+NEVER = 1e30
+"""exp(-NEVER) is 0."""
 
 POLICIES: dict[str, Callable[..., Policy]] = {"table": table, "linear": linear, "fourier": fourier, "mlp": mlp}
 """maker(observations, actions, normalise, **settings) by name."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.policies.arrays import Constant, Rows, Theta, times
-from fastfedpg.policies.inputs import Input, one_hot
+from fastfedpg.policies.inputs import Input, Numbers, one_hot
 from fastfedpg.spaces import Box, Discrete, Space, said
 
 Features = Callable[[Any], Any]
@@ -78,6 +78,26 @@ def table(observations: Space, q: int) -> Linear | Jointly:
         )
     step = np.array([math.prod(n[i + 1 :]) for i in range(len(n))], np.int32)
     return Jointly(linear(one_hot((S,)), q, bias=False), step)
+
+
+class Gain(NamedTuple):
+    """-F x, a regulator's: theta is F (q, o), row after row, and starts at 0."""
+
+    x: Numbers
+    q: int
+
+    @property
+    def size(self) -> int:
+        """F's."""
+        return self.q * self.x.width
+
+    def init(self, key: Any) -> Any:
+        """0."""
+        return _zeros(self.size)
+
+    def output(self, xp: Any, theta: Theta, observation: Rows) -> Rows:
+        """-F x."""
+        return -self.x.times(xp, theta, observation, theta[: self.size].reshape(self.q, -1).T)
 
 
 class Featured(NamedTuple):
@@ -185,7 +205,7 @@ def mlp(x: Input, hidden: tuple[int, ...], q: int) -> MLP:
     return MLP(x, layers[0], tuple(layers[1:]), at - x.frozen)
 
 
-Network: TypeAlias = Linear | Jointly | Featured | Fourier | MLP
+Network: TypeAlias = Linear | Jointly | Gain | Featured | Fourier | MLP
 """`output(xp, theta, observation)` is (…, q); its `size` parameters follow the input's in theta."""
 
 

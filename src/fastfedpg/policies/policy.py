@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fastfedpg.spaces import Space
+
 
 class Policy(NamedTuple):
     """A distribution over actions for every observation, with parameters theta in R^d.
@@ -21,3 +23,16 @@ class Policy(NamedTuple):
     width: int  # of the vector x that networks see: the observation, perhaps normalised, or one-hot
     enter: Callable[[Any, Any, Any], Any]  # (theta, observation (…, o), M (width, q)) -> x M (…, q)
     normalise: Callable[[Any, Any, Any], Any] | None = None  # (theta, mean (o,), std (o,)) -> theta
+
+    @property
+    def parts(self) -> Any:
+        """Its input, network and head (`makers.Parts`), where it is made of them."""
+        return getattr(self.choose, "__self__", None)
+
+
+class Acting(NamedTuple):
+    """A policy, and what it acts on."""
+
+    policy: Policy
+    observations: Space
+    actions: Space

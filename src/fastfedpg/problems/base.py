@@ -8,6 +8,7 @@ import numpy as np
 
 from fastfedpg.core import Evaluation, Problem
 from fastfedpg.envs.environments import Environments
+from fastfedpg.policies import Acting
 from fastfedpg.problems.lqr import LQRProblem
 from fastfedpg.problems.tabular import TabularProblem
 from fastfedpg.problems.tabular_exact import Best
@@ -82,6 +83,9 @@ class AnyProblem(Protocol):
     @property
     def no_picture(self) -> str:
         """Why it can't be drawn, in words; nothing where `as_table` can."""
+
+    def acting(self) -> Acting | None:
+        """The policy whose parameters are theta, with its spaces; None where a run names one."""
 
     def optimum(self, tau: float = 0.0) -> Best:
         """J* in cost units and a best common policy; only where dynamics are shared."""

@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from fastfedpg import policies
 from fastfedpg.core import Evaluation, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
 from fastfedpg.oracles.regulated import lqr
+from fastfedpg.policies import Acting
 from fastfedpg.problems import lqr_exact
 from fastfedpg.problems.lqr_arrays import LQRArrays, radius, why_undefined
 from fastfedpg.problems.tabular_checks import oracle_settings
 from fastfedpg.problems.tabular_exact import Best
 from fastfedpg.problems.words import by_agent
+from fastfedpg.spaces import box
 
 
 class LQRProblem(LQRArrays):
@@ -44,6 +47,10 @@ class LQRProblem(LQRArrays):
     source = ""
     reward_range = None
     no_picture = "a linear-quadratic regulator has no table of states and actions to draw"
+
+    def acting(self) -> Acting:
+        """-F x, with the noise around it, from a state to the inputs."""
+        return Acting(policies.regulator(self.n, self.m, self.noise), box(self.n), box(self.m))
 
     def optimum(self, tau: float = 0.0) -> Best:
         """J* and the best common gain."""

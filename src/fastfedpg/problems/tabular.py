@@ -9,17 +9,20 @@ from typing import Any
 import jax
 import numpy as np
 
+from fastfedpg import policies
 from fastfedpg.core import Evaluation, Oracle, Problem, Task
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.finite_env import finite
 from fastfedpg.envs.jax_env import play
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
+from fastfedpg.policies import Acting
 from fastfedpg.problems import tabular_exact
 from fastfedpg.problems.tabular_arrays import TabularArrays
 from fastfedpg.problems.tabular_checks import oracle_settings
 from fastfedpg.problems.tabular_exact import Best
 from fastfedpg.problems.words import FEW, by_agent
+from fastfedpg.spaces import Discrete
 from fastfedpg.theory.constants import smoothness_bound
 
 LEFT = 1e-3
@@ -48,6 +51,11 @@ class TabularProblem(TabularArrays):
     horizon = None
     source = ""
     no_picture = ""
+
+    def acting(self) -> Acting:
+        """Eq. (2), from a state's number to an action's."""
+        spaces = Discrete(self.S), Discrete(self.A)
+        return Acting(policies.table(*spaces), *spaces)
 
     def optimum(self, tau: float = 0.0) -> Best:
         """J* in cost units and a best common policy; only where dynamics are shared."""

@@ -1,0 +1,212 @@
+"""From a run to its use: the policy that it learned, which acts, is evaluated and exported."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fastfedpg.core import key_for
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import results, run_folder
+from fastfedpg.experiment.config import from_toml
+from fastfedpg.experiment.plan import Plan, plan
+from fastfedpg.experiment.spoken import Spoken
+from fastfedpg.files import write_atomically
+from fastfedpg.policies import Policy, plain
+from fastfedpg.precision import float64
+from fastfedpg.problems.npz import read_npz
+from fastfedpg.statistics import bootstrap
+
+
+class Worth(NamedTuple):
+    """The mean return in the user's units, and the ends of its 95% interval; both are the mean where it is exact."""
+
+    mean: float
+    low: float
+    high: float
+    returns: np.ndarray  # of each episode; empty where none was played
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Learned:
+    """A run's last policy.
+
+    Args:
+        planned: the run.
+        theta: its parameters (d,).
+        policy: what they are the parameters of.
+        spoken: how observations and actions are said.
+        agent: whose problem it is evaluated in; all agents' unless one is chosen.
+    """
+
+    planned: Plan
+    theta: np.ndarray
+    policy: Policy
+    spoken: Spoken
+    agent: int | None = None
+
+    def __repr__(self) -> str:
+        """What it acts on."""
+        return f"Learned: a policy for {self.planned.name}, theta of {len(self.theta)} numbers"
+
+    def act(self, observation: Any, rng: np.random.Generator | None = None, deterministic: bool = False) -> Any:
+        """The action for an observation, or the actions for a batch of them.
+
+        Args:
+            observation: a state's number or vector, or what the environment's own space says; or an array of several.
+            rng: where chance comes from; a new `numpy.random.default_rng()` unless given.
+            deterministic: the likeliest action, or the mean, instead of a random one.
+        """
+        rows, one = self.spoken.heard(observation)
+        return self.spoken.said(self._chosen(rows, rng or np.random.default_rng(), deterministic), one)
+
+    def _chosen(self, rows: np.ndarray, rng: np.random.Generator, deterministic: bool) -> np.ndarray:
+        parts, theta = self.policy.parts, self.theta
+        if parts is None and deterministic:
+            raise InputError("deterministic actions need a policy of fastfedpg.policies; this one is one's own")
+        if deterministic:
+            choice = parts.head.likeliest(theta, parts.network.output(np, theta, rows))
+        elif parts is None:
+            noise = self.policy.noise(jax.random.key(rng.integers(2**31)), rows.shape[:1], theta.dtype)
+            choice = self.policy.choose(theta, rows, np.asarray(noise))
+        else:
+            choice = self.policy.choose(theta, rows, parts.head.draw(rng, rows.shape[:1]))
+        return np.asarray(self.policy.action(choice))
+
+    @float64
+    def evaluate(self, env: Any = None, episodes: int = 100, seed: int = 0, deterministic: bool = False) -> Worth:
+        """What the policy is worth, in an environment of Gymnasium's or in the run's own problem.
+
+        In an environment it is the return of an episode, undiscounted. Without one it is exact, and discounted, where
+        the problem is known, and else as in an environment; the mean over the agents, unless one was chosen.
+        """
+        if episodes < 1:
+            raise InputError(f"episodes = {episodes}; it must be at least 1")
+        if env is not None:
+            return _interval(self._episodes(env, episodes, seed, deterministic))
+        if deterministic:
+            raise InputError("deterministic is for an environment that is given; the run's own is played by chance")
+        known, problem = self.planned.here, self.planned.problem
+        if not known.played:
+            returns = known.evaluator()(self.theta[None]).returns[0]
+            exact = float(returns.mean() if self.agent is None else returns[self.agent])
+            return Worth(exact, exact, exact, np.zeros(0))
+        try:
+            return _interval(self._played(known.as_environments(), episodes, seed))
+        finally:
+            if problem.release is not None:
+                problem.release()
+
+    def _played(self, known: Any, episodes: int, seed: int) -> np.ndarray:
+        """The returns of episodes in the run's own environments, their mean over the agents."""
+        chosen = np.arange(known.N) if self.agent is None else np.array([self.agent])
+        tasks = jax.tree.map(lambda x: np.asarray(x)[chosen], known.tasks)
+
+        def returns(theta: Any, task: Any, i: Any) -> Any:
+            key = key_for(seed, 0, "evaluate", i)
+            return known.play(self.policy, task, theta, key, episodes, self.planned.steps).rewards.sum(axis=1)
+
+        found = np.asarray(jax.jit(jax.vmap(returns, in_axes=(None, 0, 0)))(self.theta, tasks, chosen))
+        if known.host_error is not None and (error := known.host_error()) is not None:
+            raise error
+        return found.mean(axis=0)
+
+    def _episodes(self, env: Any, episodes: int, seed: int, deterministic: bool) -> np.ndarray:
+        if not hasattr(env, "reset") or not hasattr(env, "observation_space"):
+            raise InputError(f"an environment is needed, as gymnasium.make returns it, not {type(env).__name__}")
+        spoken, rng = self.spoken.like(env), np.random.default_rng(seed)
+        returns = np.zeros(episodes)
+        for k in range(episodes):
+            seen, over = env.reset(seed=seed + k)[0], False
+            while not over:
+                action = spoken.said(self._chosen(spoken.heard(seen)[0], rng, deterministic), True)
+                seen, reward, terminated, truncated, _ = env.step(action)
+                returns[k] += float(reward)
+                over = terminated or truncated
+        return returns
+
+    def export(self, path: Path | str) -> Path:
+        """Write the policy as an `.npz` that NumPy alone can act with; `examples/act_with_numpy.py` reads it."""
+        path = Path(path)
+        if path.suffix != ".npz":
+            raise InputError(f"{path}: an exported policy is an .npz file; name it {path.name}.npz")
+        arrays = plain.arrays(self.policy, self.theta)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with write_atomically(path) as part:
+            np.savez(part, allow_pickle=False, **arrays)
+        return path
+
+
+def _interval(returns: np.ndarray) -> Worth:
+    mean, low, high = bootstrap(returns)
+    return Worth(float(mean), float(low), float(high), returns)
+
+
+def load(folder: Path | str, seed: int | None = None, agent: int | None = None) -> Learned:
+    """The policy of a run that has finished or was interrupted.
+
+    Args:
+        folder: the run's, as from `fastfedpg run --out`; of a comparison the method's, such as "cmp/fast_fedpg".
+        seed: which of the run's seeds; its first unless given.
+        agent: whose policy, where every agent has its own; and whose problem it is evaluated in.
+
+    Example:
+        >>> import fastfedpg as ff, tempfile
+        >>> out = tempfile.mkdtemp()
+        >>> result = ff.run(ff.Config("compromise", rounds=2), f"{out}/my-run")
+        >>> ff.load(f"{out}/my-run").act(0, deterministic=True)
+        2
+    """
+    folder = Path(folder)
+    planned = plan(_config(folder))
+    thetas, seeds = _thetas(folder, planned)
+    chosen = seeds[0] if seed is None else seed
+    if chosen not in seeds:
+        raise InputError(f"seed = {seed}; {folder} has seeds {seeds[0]} to {seeds[-1]}")
+    if agent is not None and not 0 <= agent < planned.problem.N:
+        raise InputError(f"agent = {agent}; {planned.name} has agents 0 to {planned.problem.N - 1}")
+    theta = thetas[seeds.index(chosen)]
+    if theta.ndim == 2:
+        if agent is None:
+            raise InputError(f"{folder}: every agent has its own policy: say whose, with agent=0 to {len(theta) - 1}")
+        theta = theta[agent]
+    return Learned(planned, theta, *_acting(planned), agent)
+
+
+def _acting(planned: Plan) -> tuple[Policy, Spoken]:
+    own, played = planned.here.acting(), planned.here.as_environments()
+    if own is not None:
+        return own.policy, Spoken(own.observations, own.actions)
+    assert planned.policy is not None
+    assert played is not None
+    return planned.policy, Spoken(played.observations, played.actions, played.native)
+
+
+def _config(folder: Path) -> Any:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    if (folder / run_folder.COMPARISON).is_file():
+        runs = ", ".join(f'"{x.parent}"' for x in sorted(folder.glob("*/config.toml")))
+        raise InputError(f"{folder}: a comparison; load one of its runs{runs and ': '}{runs}")
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"{folder}: not a run: there is no config.toml in it")
+    if run_folder.ended(folder) == "diverged":
+        raise InputError(f"{folder}: the run diverged, and what it had learned by then is no policy to use")
+    return from_toml(folder / "config.toml")
+
+
+def _thetas(folder: Path, planned: Plan) -> tuple[np.ndarray, list[int]]:
+    """theta (seeds, d) or (seeds, N, d), and the seeds."""
+    if planned.known is None:
+        raise InputError(f"{folder}: the problem is private, so what theta means is known at its agents' sites alone")
+    if (folder / results.FILE).exists():
+        found = results.read(folder / results.FILE)
+        return found.result.theta, list(found.seeds)
+    if not (folder / "final.npz").exists():
+        raise InputError(f"{folder}: nothing was recorded yet; fastfedpg resume {folder} goes on with the run")
+    theta = read_npz(folder / "final.npz", ("theta",))["theta"]  # of an older version
+    axes = len(planned.theta_shape)
+    first = planned.schedule.first_seed
+    return theta.reshape(*theta.shape[:-axes], -1), list(range(first, first + len(theta)))
