@@ -21,12 +21,17 @@ def missing_extra(what: str, package: str, extra: str) -> InputError:
     return InputError(f"{what} needs {package}: pip install 'fastfedpg[{extra}]'")
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name in a table that was probably meant, if there is one."""
+    table = {k.replace("-", "_"): k for k in known}
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), table, n=1, cutoff=0.5)
+    near = near or [k for k in table if name and name.lower() in k][:1]
+    return table[near[0]] if near else None
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An error for a name that is not in the table, with the nearest that is."""
     known = list(known)
-    near = difflib.get_close_matches(
-        name.lower().replace("-", "_"), [k.replace("-", "_") for k in known], n=1, cutoff=0.5
-    )
-    near = near or [k.replace("-", "_") for k in known if name and name.lower() in k][:1]
-    suggestion = f"; did you mean '{next(k for k in known if k.replace('-', '_') == near[0])}'?" if near else ""
+    near = nearest(name, known)
+    suggestion = f"; did you mean '{near}'?" if near else ""
     return InputError(f"unknown {kind} '{name}'{suggestion} (known: {', '.join(known)})")

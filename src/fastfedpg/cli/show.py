@@ -26,13 +26,14 @@ class Show:
 
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
     """A problem's name (see `fastfedpg list`), or the path of an .npz file with P (or next, p), reward, rho, gamma; or,
-    for a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma."""
+    for a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma. It may also hold name, states, actions, agents,
+    reward_range and grid (docs/problems.md)."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
     agents: int | None = None
     """The number of agents N; the problem's own unless given."""
     reward_range: tuple[float, float] | None = None
-    """LO HI of the rewards in a file, if not 0 1."""
+    """LO HI of the rewards in a file that does not say so itself, if not 0 1."""
     out: Path | None = None
     """The picture's name, with or without .png or .svg (both are written); the problem's name unless given."""
     overwrite: bool = False

@@ -11,6 +11,7 @@ from fastfedpg import runtime
 from fastfedpg.experiment import checkpoints, results, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, Keeper
 from fastfedpg.experiment.plan import Plan
+from fastfedpg.experiment.problem import is_file
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.statistics import bootstrap
@@ -105,7 +106,7 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
     return {
         "state": state,
         "message": message,
-        "problem": config.problem,
+        "problem": planned.name if is_file(config.problem) else config.problem,
         "algorithm": config.algorithm,
         "oracle": config.oracle,
         "N": planned.problem.N,

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, run_folder
 from fastfedpg.experiment.config import from_toml
+from fastfedpg.experiment.problem import is_file
+from fastfedpg.problems.npz import name_of
 
 STATES = ("finished", "running", "interrupted", "failed")
 
@@ -49,8 +51,9 @@ def entry(folder: Path) -> Entry:
     except InputError:
         return blank._replace(why="config.toml can't be read")
     state, said = run_folder.state(folder), _said(folder)
+    problem = name_of(config.problem) if is_file(config.problem) else Path(config.problem).name
     known = blank._replace(
-        problem=Path(config.problem).name, algorithm=config.algorithm, eta=config.eta, seeds=config.seeds,
+        problem=problem, algorithm=config.algorithm, eta=config.eta, seeds=config.seeds,
         rounds=config.rounds, done=int(said.get("done", 0)), gap=said.get("gap"),
     )  # fmt: skip
     return known._replace(why="diverged") if state == "diverged" else known._replace(state=state)

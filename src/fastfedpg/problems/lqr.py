@@ -143,7 +143,7 @@ class LQRProblem(LQRArrays):
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""
-        np.savez(path, **self.arrays())
+        np.savez(path, **self.arrays(), **self.about())
 
 
 def _complex(x: complex) -> str:

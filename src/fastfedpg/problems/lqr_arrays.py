@@ -9,6 +9,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.mdp import regulator
 from fastfedpg.problems import lqr_checks, tabular_checks
 
+NAMELESS = "lqr"
 NUMBERS = ("A", "B", "Q", "R", "Sigma0", "gamma", "noise", "F0")
 """All that decides what a regulator is."""
 
@@ -28,7 +29,7 @@ class LQRArrays:
     gamma: Any
     noise: Any = 0.0
     F0: Any = None
-    name: str = "lqr"
+    name: str = NAMELESS
     agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -46,7 +47,7 @@ class LQRArrays:
         put("Sigma0", lqr_checks.symmetric("Sigma0", self.Sigma0))
         lqr_checks.positive("Sigma0", self.Sigma0, definite=True)
         lqr_checks.stabilisable(self.A, self.B, self.gamma)
-        put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
+        put("agents", tabular_checks.names("agents", self.agents, self.usual_names(), distinct=False))
         put("F0", _default(self) if self.F0 is None else tabular_checks.array("F0", self.F0))
         if self.F0.shape != self.theta_shape:
             raise InputError(f"F0 has shape {self.F0.shape}; it must be {self.theta_shape}: inputs, states")
@@ -101,6 +102,15 @@ class LQRArrays:
     def arrays(self) -> dict[str, Any]:
         """All that decides its numbers, as it is put away."""
         return {name: np.asarray(getattr(self, name)) for name in NUMBERS}
+
+    def usual_names(self) -> tuple[str, ...]:
+        """What agents are called unless somebody says otherwise."""
+        return tuple(f"agent {i}" for i in range(self.N))
+
+    def about(self) -> dict[str, Any]:
+        """What else a file holds: what is not called as usual."""
+        called = {} if self.name == NAMELESS else {"name": self.name}  # a file gives its own name to what has none
+        return {**called, **({"agents": self.agents} if self.agents != self.usual_names() else {})}
 
 
 def radius(problem: LQRArrays, F: Any) -> float:

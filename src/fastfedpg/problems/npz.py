@@ -1,47 +1,97 @@
 """`.npz` files: the arrays that problems and policies come in; nothing is ever unpickled."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, nearest
 from fastfedpg.mdp.transitions import Sparse
+from fastfedpg.problems import tabular_checks
+from fastfedpg.problems.grid import from_json
 from fastfedpg.problems.lqr import LQRProblem
 from fastfedpg.problems.tabular import TabularProblem
 
-TABLE = ("P", "reward", "rho", "gamma")
-SPARSE = ("next", "p", "reward", "rho", "gamma")
-REGULATOR = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]")
-"""The arrays of a file; those in brackets may be missing."""
+ABOUT = ("(name)", "(agents)")
+DRAWN = ("(reward_range)", "(states)", "(actions)", "(grid)")
+TABLE = ("P", "reward", "rho", "gamma", *DRAWN, *ABOUT)
+SPARSE = ("next", "p", "reward", "rho", "gamma", *DRAWN, *ABOUT)
+REGULATOR = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]", *ABOUT)
+"""The arrays of a file; those in brackets may be missing, and those in round ones say names, units and pictures."""
 
 
 def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem | LQRProblem:
-    """A problem from an `.npz` file with exactly the arrays P, reward, rho and gamma, or those of a regulator.
+    """A problem from an `.npz` file with the arrays P, reward, rho and gamma, or those of a regulator.
 
-    Where transitions are sparse, `next` and `p` take the place of P. A regulator has A, B, Q, R, Sigma0 and gamma, and
-    may have noise and F0.
+    Where transitions are sparse, `next` and `p` take the place of P. It may have reward_range (2,), the names `states`,
+    `actions` and `agents`, its own `name`, and `grid`, a `Grid` as JSON. A regulator has A, B, Q, R, Sigma0 and gamma,
+    and may have noise, F0, agents and name.
     """
     arrays: dict[str, Any] = dict(read_npz(path, TABLE, SPARSE, REGULATOR))
-    name = Path(path).name
-    if "A" in arrays:
-        if reward_range is not None:
+    if reward_range is not None:
+        if "A" in arrays:
             raise InputError(
                 f"{path}: a linear-quadratic regulator, whose rewards have no range; leave reward_range out"
             )
-        return LQRProblem(**arrays, name=name)
+        reward_range = tabular_checks.reward_range(reward_range)
+    try:
+        return _made(arrays, Path(path).name, reward_range)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _made(arrays: dict[str, Any], file: str, asked: tuple[float, float] | None) -> TabularProblem | LQRProblem:
+    arrays["name"] = _text("name", arrays["name"]) if "name" in arrays else file
+    for what in ("states", "actions", "agents"):
+        if what in arrays:
+            arrays[what] = _words(what, arrays[what])
+    if "A" in arrays:
+        return LQRProblem(**arrays)
     if "P" not in arrays:
         arrays["P"] = Sparse(arrays.pop("next"), arrays.pop("p"))
-    return TabularProblem(**arrays, reward_range=reward_range or (0.0, 1.0), name=name)
+    if "grid" in arrays:
+        arrays["grid"] = from_json(_text("grid", arrays["grid"]))
+    if "reward_range" in arrays:
+        stated = tabular_checks.reward_range(arrays["reward_range"])
+        if asked not in (None, stated):
+            raise InputError(
+                f"its reward_range is {stated[0]:g} to {stated[1]:g}, and {asked[0]:g} to {asked[1]:g} was asked for; "
+                "leave that out, or change the file's"
+            )
+    elif asked is not None:
+        arrays["reward_range"] = asked
+    return TabularProblem(**arrays)
 
 
-def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file that must hold exactly these names, or one of these others; nothing is unpickled.
+def name_of(path: Path | str) -> str:
+    """What the problem of a file is called, without reading its numbers; the file's own name where it says nothing."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return _text("name", file["name"])
+    except Exception:  # whatever it is, whoever reads all of the file will say it
+        return Path(path).name
+
+
+def _text(what: str, x: np.ndarray) -> str:
+    if x.dtype.kind != "U" or x.size != 1 or not str(x.item()).strip():
+        raise InputError(f"{what} has type {x.dtype} and shape {x.shape}; it must be one piece of text")
+    return str(x.item())
+
+
+def _words(what: str, x: np.ndarray) -> tuple[str, ...]:
+    if x.dtype.kind != "U" or x.ndim != 1:
+        raise InputError(f"{what} has type {x.dtype} and shape {x.shape}; it must be a list of names")
+    return tuple(x.tolist())
+
+
+def read_npz(path: Path | str, *forms: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file that must hold exactly the names of one of these forms; nothing is unpickled.
 
     Names in brackets may be missing.
     """
     path = Path(path)
-    allowed = ", or ".join(", ".join(form) for form in (names, *others))
+    allowed = ", or ".join(", ".join(n for n in form if n[0] != "(") for form in forms)
     try:
         path.stat()
     except OSError as error:
@@ -55,21 +105,32 @@ def read_npz(path: Path | str, names: tuple[str, ...], *others: tuple[str, ...])
             file = np.load(opened, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise InputError(f"{path}: a single array; save the arrays {allowed} together with numpy.savez")
-            forms = [tuple(n for n in form if n[0] != "[" or n[1:-1] in file.files) for form in (names, *others)]
-            forms = [tuple(n.strip("[]") for n in form) for form in forms]
-            names = min(forms, key=lambda form: len(set(form) ^ set(file.files)))  # the one that is meant
-            missing = [n for n in names if n not in file.files]
-            extra = [n for n in file.files if n not in names]
-            if missing or extra:
-                said = [
-                    f"{what} {', '.join(which)}" for what, which in (("lacks", missing), ("has also", extra)) if which
-                ]
-                raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {allowed}")
-            return {n: _read(path, file, n) for n in names}
+            _check_names(path, file.files, forms, allowed)
+            return {name: _read(path, file, name) for name in file.files}
     except InputError:
         raise
     except Exception as error:  # numpy, zipfile, zlib and tokenize each have their own for a damaged file
         raise InputError(f"{path}: not an .npz file that can be read ({error})") from None
+
+
+def _check_names(path: Path, files: list[str], forms: Sequence[tuple[str, ...]], allowed: str) -> None:
+    required = lambda form: {n for n in form if n[0] not in "[("}
+    every = lambda form: [n.strip("[]()") for n in form]
+    off = lambda form: len(required(form) - {*files}) + len({*files} - {*every(form)})
+    form = min(forms, key=off)  # the one that is meant
+    missing = [n for n in form if n in required(form) and n not in files]
+    known = {n for form in forms for n in every(form)}  # of another form: no misspelt one
+    extra = [n if n in known else f"{n}{_meant(n, every(form))}" for n in files if n not in every(form)]
+    said = [f"{what} {', '.join(which)}" for what, which in (("lacks", missing), ("has also", extra)) if which]
+    if said:
+        described = ", ".join(n.strip("()") for n in form if n[0] == "(")
+        also = f"; and, if you like, {described}" if described else ""
+        raise InputError(f"{path}: {' and '.join(said)}; the names are exactly {allowed}{also}")
+
+
+def _meant(name: str, known: list[str]) -> str:
+    near = nearest(name, known)
+    return f" (did you mean {near}?)" if near else ""
 
 
 def _read(path: Path, file: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:

@@ -176,4 +176,4 @@ class TabularProblem(TabularArrays):
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads."""
-        np.savez(path, **self.arrays())
+        np.savez(path, **self.arrays(), **self.about())

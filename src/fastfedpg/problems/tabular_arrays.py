@@ -8,8 +8,13 @@ import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.mdp.transitions import Sparse
+from fastfedpg.problems import grid as grids
 from fastfedpg.problems import tabular_checks
 from fastfedpg.problems.grid import Grid
+
+NAMELESS = "tabular"
+UNIT = (0.0, 1.0)
+"""The range of rewards where nothing is said of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +25,8 @@ class TabularArrays:
     reward: Any
     rho: Any
     gamma: Any
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    name: str = "tabular"
+    reward_range: tuple[float, float] = UNIT
+    name: str = NAMELESS
     states: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
@@ -46,9 +51,15 @@ class TabularArrays:
         tabular_checks.distributions(name, p, ("agent", "state", "action") if self.own_kernels else ("state", "action"))
         tabular_checks.distributions("rho", self.rho, ("agent",) if self.own_starts else ())
         tabular_checks.rewards(self.reward, self.reward_range)
-        put("states", tuple(self.states) or tuple(f"s{s}" for s in range(self.S)))
-        put("actions", tuple(self.actions) or tuple(f"a{a}" for a in range(self.A)))
-        put("agents", tuple(self.agents) or tuple(f"agent {i}" for i in range(self.N)))
+        for what, usual in self.usual_names().items():
+            put(what, tabular_checks.names(what, getattr(self, what), usual, distinct=what != "agents"))
+        if self.grid is not None:
+            grids.check(self.grid, self.N, self.S, self.A)
+
+    def usual_names(self) -> dict[str, tuple[str, ...]]:
+        """What states, actions and agents are called unless somebody says otherwise."""
+        sizes = {"states": ("s", self.S), "actions": ("a", self.A), "agents": ("agent ", self.N)}
+        return {what: tuple(f"{word}{k}" for k in range(number)) for what, (word, number) in sizes.items()}
 
     @property
     def N(self) -> int:
@@ -115,7 +126,7 @@ class TabularArrays:
         if not self.shared:
             raise InputError("the average MDP is defined only for agents that share P and rho; here they differ")
         mean = self.reward.mean(axis=0, keepdims=True).clip(*self.reward_range)  # a mean can round past its range
-        return replace(self, reward=mean, agents=(), name=f"average of {self.name}")
+        return replace(self, reward=mean, agents=(), grid=None, name=f"average of {self.name}")
 
     def only(self, i: int) -> Self:
         """The same problem with one of its agents; nothing is left of the others."""
@@ -132,3 +143,12 @@ class TabularArrays:
     def arrays(self) -> dict[str, Any]:
         """All that decides its numbers, but for the units; as it is put away."""
         return {**self.kernel_arrays(), "reward": self.reward, "rho": self.rho, "gamma": np.float64(self.gamma)}
+
+    def about(self) -> dict[str, Any]:
+        """What else a file holds: units and names that are not the usual ones, and how it is drawn."""
+        own = {what: getattr(self, what) for what in self.usual_names()}
+        named = {what: own[what] for what, usual in self.usual_names().items() if own[what] != usual}
+        drawn = {} if self.grid is None else {"grid": grids.to_json(self.grid)}
+        units = {} if self.reward_range == UNIT else {"reward_range": self.reward_range}
+        called = {} if self.name == NAMELESS else {"name": self.name}  # a file gives its own name to what has none
+        return {**called, **units, **named, **drawn}

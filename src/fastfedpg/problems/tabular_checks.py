@@ -1,6 +1,6 @@
 """What can be wrong with a finite MDP or with an oracle's settings, said so that it can be put right."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,19 @@ def distributions(name: str, p: np.ndarray, index: tuple[str, ...]) -> None:
         raise InputError(f"{name}{f' of {at}' if at else ''} sums to {total[(*where, 0)]:.9g}; it must sum to 1")
     # Rows that are right to the last bits stay as they are, so that a saved problem is read back unchanged.
     np.divide(p, total, out=p, where=np.abs(total - 1) > 1e-15 * p.shape[-1])
+
+
+def names(what: str, given: Iterable[str], usual: tuple[str, ...], distinct: bool = True) -> tuple[str, ...]:
+    """What states, actions or agents are called; the usual names where nothing is given."""
+    found = tuple(given) or usual
+    if len(found) != len(usual):
+        raise InputError(f"{what} has {len(found)} names; there are {len(usual)} {what}")
+    for name in found:
+        if not isinstance(name, str):
+            raise InputError(f"{what} has {name!r}; names must be words")
+    if distinct and len({*found}) < len(found):
+        raise InputError(f"{what} has the name {next(x for x in found if found.count(x) > 1)!r} more than once")
+    return found
 
 
 def rewards(reward: np.ndarray, stated: tuple[float, float]) -> None:

@@ -54,7 +54,7 @@ def repeated(known: TabularProblem, times: int) -> TabularProblem:
     """The same agents, each `times` over, so that the average MDP stays; 0 is the average MDP alone."""
     if times == 0:
         return known.average()
-    return replace(known, reward=np.tile(known.reward, (times, 1, 1)), agents=())
+    return replace(known, reward=np.tile(known.reward, (times, 1, 1)), agents=(), grid=None)
 
 
 def sampled(subject: Subject, times: int) -> Problem:
