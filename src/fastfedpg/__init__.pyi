@@ -2,7 +2,6 @@ from . import core as core
 from . import envs as envs
 from . import policies as policies
 from . import problems as problems
-from .algorithms import ALGORITHMS as ALGORITHMS
 from .algorithms import centralised_pg as centralised_pg
 from .algorithms import fast_fedpg as fast_fedpg
 from .algorithms import fedavg_pg as fedavg_pg
@@ -30,5 +29,6 @@ from .runtime import Diverged as Diverged
 from .runtime import Result as Result
 from .runtime import loop as loop
 from .runtime import simulate as simulate
+from .tables import ALGORITHMS as ALGORITHMS
 
 __version__: str

@@ -289,7 +289,8 @@ def test_the_advice_on_rewards_of_a_maker_can_be_followed(capsys):
 TOML = {
     "unknown key": ("etta = 0.1", ("unknown setting 'etta'", "did you mean 'eta'?")),
     "flag spelling": ("alpha-g = 0.5", ("unknown setting 'alpha-g'", "did you mean 'alpha_g'?")),
-    "table": ("[algorithm]\neta = 0.1", ("algorithm is {'eta': 0.1}", "must be text")),
+    "table": ("[algorithm]\netta = 0.1", ("unknown argument of algorithm 'fast_fedpg' 'etta'", "did you mean 'eta'?")),
+    "table without a name": ('algorithm = ["fast_fedpg"]', ("algorithm is ['fast_fedpg']", "must be text, or a table")),
     "text for a number": ('eta = "fast"', ("eta is 'fast'", "must be a number")),
     "fraction for a whole number": ("H = 2.5", ("H is 2.5", "must be a whole number")),
     "truth for a whole number": ("rounds = true", ("rounds is True", "must be a whole number")),
@@ -297,7 +298,7 @@ TOML = {
     "number for truth": ("reuse = 1", ("reuse is 1", "must be true or false")),
     "text for a table": ('problem_args = "n=7"', ("problem_args is 'n=7'", "a table of names and values")),
     "one number for two": ("reward_range = [1]", ("reward_range is [1]", "two numbers")),
-    "text in two numbers": ('reward_range = [0, "b"]', ("reward_range is 'b'", "must be a number")),
+    "text in two numbers": ('reward_range = [0, "b"]', ("reward_range is [0, 'b']", "must be two numbers")),
     "text for an optional": ('agents = "two"', ("agents is 'two'", "must be a whole number")),
     "no TOML": ("eta: 0.1", ("not a TOML file", "line 1")),
     "no text": (b"\xff\xfe\x00", ("not a TOML file",)),
@@ -417,9 +418,11 @@ def test_no_permission_to_write_in_the_parent(capsys, monkeypatch):
     refuse(capsys, *SMALL, "--out", "locked/a/b", says=("locked/a/b: no permission to write in", str(locked)))
 
 
-def test_list_takes_no_arguments(capsys):
-    assert cli.main(["list", "problems"]) == 2
-    assert "list takes no arguments, but was given problems" in capsys.readouterr().err
+def test_list_takes_one_name(capsys):
+    assert cli.main(["list", "fast_fedpg", "gpomdp"]) == 2
+    assert "list takes one name, but was given fast_fedpg gpomdp" in capsys.readouterr().err
+    assert cli.main(["list", "fastfedpg"]) == 2
+    assert "unknown name 'fastfedpg'; did you mean 'fast_fedpg'?" in capsys.readouterr().err
 
 
 def test_unknown_command(capsys):

@@ -35,8 +35,12 @@ def test_what_a_round_costs_is_what_a_run_reports(settings):
     """By hand: N (or the participants) times the estimates of a round times B K; the H + 1st estimate is counted."""
     config = Config("compromise", agents=3, H=2, oracle="gpomdp", B=2, K=3, **settings)
     planned = plan(config)
-    estimates = {"centralised_pg": 1, "fast_fedpg": 3 - config.reuse, "scaffold_pg": 2 + (config.option == "I")}
-    steps = 6 * estimates.get(config.algorithm, 2) + 3 * ((config.B0 or 2) - 2)
+    estimates = {
+        "centralised_pg": 1,
+        "fast_fedpg": 3 - bool(config.get("reuse")),
+        "scaffold_pg": 2 + (config.get("option") == "I"),
+    }
+    steps = 6 * estimates.get(config.algorithm, 2) + 3 * ((config.get("B0") or 2) - 2)
     assert budgets.samples(planned) == (config.participants or 3) * steps
     assert budgets.cost(planned, "samples") == budgets.samples(planned)
     assert budgets.cost(planned, "rounds") == 1
@@ -125,7 +129,7 @@ def budgeted(**settings) -> tuple[list[str], list[int]]:
     """What is said of a budget, and the rounds of every method."""
     heard: list[str] = []
     comparison = Comparison(Settings("compromise", **settings), TWO[1:])
-    plans = run_cells._budgeted(comparison, run_cells._plans(comparison), heard.append)
+    plans = run_cells._budgeted(comparison, run_cells.plan_cells(comparison), heard.append)
     return heard, [p.config.rounds for p in plans.values()]
 
 
@@ -149,7 +153,7 @@ def test_a_setting_that_no_method_uses_is_said_once():
     said = "alpha_g = 0.5 has no effect: no method here uses it"
     comparison = Comparison(Settings("compromise", alpha_g=0.5), ("fedavg_pg", "centralised_pg"))
     heard = []
-    run_cells._budgeted(comparison, run_cells._plans(comparison), heard.append)
+    run_cells._budgeted(comparison, run_cells.plan_cells(comparison), heard.append)
     assert said in heard
     assert not [words for words in budgeted(alpha_g=0.5)[0] if "effect" in words], "one of them does"
 

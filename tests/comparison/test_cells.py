@@ -8,7 +8,8 @@ import pytest
 from commands import command
 from compared import EXACT, NUMBERS, SETTINGS, THREE, TWO, column, compare, refused, table
 from fastfedpg import Config
-from fastfedpg.comparison.spec import Comparison, _parse_etas
+from fastfedpg.cli.compare import parse_etas as _parse_etas
+from fastfedpg.comparison.spec import Comparison
 from fastfedpg.experiment.config import from_toml
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
@@ -79,7 +80,7 @@ def test_wrong_step_sizes(words, why, capsys):
     ("words", "why"),
     [
         (["--algorithms", "fast_fedpg", "fedavg"], "unknown algorithm 'fedavg'; did you mean 'fedavg_pg'?"),
-        (["--algorithms", "fedavg_pg", "fedavg_pg"], "name each once"),
+        (["--algorithms", "fedavg_pg", "fedavg_pg"], "two methods are called fedavg_pg"),
         (["--algorithms"], "at least one"),
         (["--budget", "samples", "--rounds", 0], "rounds = 0; it must be at least 1"),
         (["--tune", "--candidates", 5], "candidates = 5; a fair choice needs at least 6"),

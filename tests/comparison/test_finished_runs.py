@@ -38,7 +38,7 @@ def test_one_algorithm_twice_is_told_apart_by_its_folder(finished):
     ("settings", "why"),
     [
         ({"problem": "compromise-grid", "problem_args": {"n": 3}}, "problem is compromise in"),
-        ({"problem_args": {"mid": 0.7}}, "problem_args is {} in"),
+        ({"problem_args": {"mid": 0.7}}, "problem_args is {'mid': 0.6, 'gamma': 0.5} in"),
         ({"agents": 3}, "agents is None in"),
         ({"tau": 0.5}, "tau is 0.0 in"),
     ],

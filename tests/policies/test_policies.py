@@ -352,9 +352,9 @@ def test_fourier_features_have_the_gaussian_kernel_as_inner_product(bandwidth):
 
 def test_fourier_features_come_from_the_seed_alone():
     theta = np.ones(8)
-    play = lambda **settings: make("fourier", BOX, box(1), settings={"features": 8, "learn_std": 0} | settings).choose(
-        theta, np.ones(3), np.zeros(1)
-    )
+    play = lambda **settings: make(
+        "fourier", BOX, box(1), settings={"features": 8, "learn_std": False} | settings
+    ).choose(theta, np.ones(3), np.zeros(1))
     assert play() == play(seed="0") != play(seed=1)
 
 
@@ -406,14 +406,20 @@ def test_what_did_not_move_is_not_scaled_and_what_is_far_is_clipped():
             ("mlp", BOX, Discrete(2), False, {"squash": True}),
             "squash is for actions of a Box, and these are Discrete(2)",
         ),
-        (("mlp", BOX, SIDES, False, {"squash": "maybe"}), "squash = maybe; it must be true or false"),
-        (("mlp", BOX, SIDES, False, {"log_std": "wide"}), "log_std = wide; it must be a number, such as 0.5"),
+        (
+            ("mlp", BOX, SIDES, False, {"squash": "maybe"}),
+            "squash of policy 'mlp' is 'maybe'; it must be true or false",
+        ),
+        (("mlp", BOX, SIDES, False, {"log_std": "wide"}), "log_std of policy 'mlp' is 'wide'; it must be a number"),
         (("mlp", BOX, SIDES, False, {"log_std": "inf"}), "log_std = inf; it must be a finite number"),
         (("mlp", BOX, Box((1.0,), (1.0,))), "each lower bound must be below the upper one"),
-        (("mlp", BOX, SIDES, False, {"hidden": "64,64"}), "hidden = 64,64; it must be the layers' sizes, such as 64"),
+        (("mlp", BOX, SIDES, False, {"hidden": "64,64"}), "is '64,64'; it must be the layers' sizes, such as 64"),
         (("mlp", BOX, SIDES, False, {"hidden": "64x0"}), "each layer has at least 1 unit"),
-        (("mlp", BOX, SIDES, False, {"hidden": 2.5}), "hidden = 2.5; it must be the layers' sizes"),
-        (("fourier", BOX, SIDES, False, {"features": "many"}), "features = many; it must be a whole number"),
+        (("mlp", BOX, SIDES, False, {"hidden": 2.5}), "hidden of policy 'mlp' is 2.5; it must be the layers' sizes"),
+        (
+            ("fourier", BOX, SIDES, False, {"features": "many"}),
+            "features of policy 'fourier' is 'many'; it must be a whole number",
+        ),
         (("fourier", BOX, SIDES, False, {"features": 0}), "features = 0 and seed = 0; they must be at least 1 and 0"),
         (("fourier", BOX, SIDES, False, {"bandwidth": "-1"}), "bandwidth = -1; it must be a positive number"),
     ],

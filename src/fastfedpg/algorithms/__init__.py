@@ -1,20 +1,8 @@
-"""Every algorithm, by name: one paper per file, each a factory that returns a `core.Algorithm`."""
+"""Federated algorithms: one paper per file, each a factory of a `core.Algorithm`; `tables.py` has a row for each."""
 
-from collections.abc import Callable
+import lazy_loader
 
-from fastfedpg.algorithms.centralised_pg import centralised_pg
-from fastfedpg.algorithms.fast_fedpg import fast_fedpg
-from fastfedpg.algorithms.fedavg_pg import fedavg_pg
-from fastfedpg.algorithms.independent_pg import independent_pg
-from fastfedpg.algorithms.scaffold_pg import scaffold_pg
-from fastfedpg.core import Algorithm
+from fastfedpg.tables import ALGORITHMS
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
-    "fast_fedpg": fast_fedpg,
-    "fedavg_pg": fedavg_pg,
-    "scaffold_pg": scaffold_pg,
-    "centralised_pg": centralised_pg,
-    "independent_pg": independent_pg,
-}
-
-__all__ = ["ALGORITHMS", "centralised_pg", "fast_fedpg", "fedavg_pg", "independent_pg", "scaffold_pg"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ += ["ALGORITHMS"]

@@ -16,6 +16,10 @@ Command: TypeAlias = Callable[[list[str], Console, Console], int]
 COMMANDS = {
     "run": ("run.run", "Run one algorithm on one problem, and leave a folder with everything about it."),
     "compare": ("compare.compare", "Compare methods on one problem and one budget, or finished runs."),
+    "sweep": (
+        "sweep.sweep",
+        "Run one algorithm with every combination of several values of its settings, and compare them.",
+    ),
     "resume": ("resume.resume", "Go on with a run or a comparison that was interrupted or killed."),
     "runs": ("runs.runs", "List the runs below a folder, with their problem, algorithm, gap and state."),
     "show": ("show.show", "Draw a problem and say what it is."),
@@ -35,7 +39,10 @@ COMMANDS = {
         "Make keys, certificates and systemd units for a server and its sites, one folder for each machine.",
     ),
     "film": ("film.film", "Draw what a learned policy does, as a moving picture."),
-    "list": ("list.list_everything", "Show the problems, algorithms, oracles and policies, a line each."),
+    "list": (
+        "list.list_everything",
+        "Show the problems, algorithms, oracles and policies, a line each; or all about one of them.",
+    ),
 }
 """Where each command is, and the first line of its docstring."""
 

@@ -1,59 +1,125 @@
 """`fastfedpg compare`: several methods on one problem, or runs that are there already."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import jax
 import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, say
-from fastfedpg.cli.flags import folder_name, new_name, value_of
+from fastfedpg.cli.flags import flags_of, folder_name, new_name, option, parse, value_of
 from fastfedpg.comparison import run_cells, table
 from fastfedpg.comparison.run_cells import Report
-from fastfedpg.comparison.spec import Comparison, from_file
+from fastfedpg.comparison.spec import Comparison, from_file, read_cell
 from fastfedpg.errors import EnvironmentFailed
 from fastfedpg.experiment import Interrupted
 from fastfedpg.experiment.progress import progress
+from fastfedpg.experiment.words import words_of
+from fastfedpg.parameters import ANYTHING, LETTERS
+
+
+def parse_etas(words: list[str]) -> dict[str, float]:
+    """2 is the step size of all methods, name=2 that of one."""
+    pairs = [(name or "all", float(value)) for name, _, value in (word.rpartition("=") for word in words)]
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("one step size for all, and one for each method that has its own")
+    return dict(pairs)
+
+
+def parse_lists(words: list[str]) -> dict[str, tuple[Any, ...]]:
+    """H=5,10,20 B=8,32 is what to try of each."""
+    found = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not (name and equals and values):
+            raise ValueError(f"'{word}' is not of the form setting=value,value")
+        found[name] = tuple(ANYTHING.read(value) for value in values.split(","))
+    return found
+
+
+Etas = Annotated[dict[str, float], words_of("ETA|NAME=ETA …", parse_etas)]
+Lists = Annotated[dict[str, tuple[Any, ...]], words_of("SETTING=VALUE,VALUE …", parse_lists)]
 
 
 @dataclass(frozen=True)
 class Compare:
     """Compare methods on one problem and one budget, or finished runs."""
 
-    comparison: Comparison
-    folders: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Folders of finished runs to compare, instead of running anything."""
-    config: Path | None = None
-    """A TOML file with any of these settings; flags given beside it win."""
-    out: Path | None = None
-    """The folder for the results; a new one under runs/ unless given."""
-    overwrite: bool = False
-    """Replace an earlier comparison in that folder."""
+    folders: tyro.conf.Positional[tuple[Path, ...]] = option(
+        (), "Folders of finished runs to compare, instead of running anything.", "problem"
+    )
+    algorithms: tuple[str, ...] = option(
+        Comparison.algorithms,
+        "Methods to compare: algorithms, each perhaps with settings of its own and a label, as in fast_fedpg "
+        "reused=fast_fedpg,reuse=true mine.py:fedprox_pg,mu=0.1. Differences are to the first, and --rounds are the "
+        "rounds of the first.",
+        "algorithm",
+    )
+    eta: Etas = option(
+        {"all": LETTERS["eta"].usual},
+        "One step size for all, or by method, as in fast_fedpg=2 fedavg_pg=.5; with --tune the middle of the grid.",
+        "algorithm",
+    )
+    budget: Literal["samples", "rounds", "bytes"] = option(
+        "samples", "What all methods may spend alike: as much as the first does in --rounds rounds.", "run"
+    )
+    tune: bool = option(
+        False, "Choose every method's step size on seeds that are not reported; eta is the middle of the grid.", "run"
+    )
+    candidates: int = option(7, "Step sizes to try for each method when tuning, each twice the one before.", "run")
+    tune_seeds: int = option(4, "Seeds to tune on: those that follow the reported ones.", "run")
+    tune_over: Lists = option(
+        {},
+        "Further settings to try when tuning, as in H=5,10,20 B=8,32: every combination, for those who have it.",
+        "run",
+    )
+    config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
+    overwrite: bool = option(False, "Replace an earlier comparison in that folder.")
+
+
+EXAMPLE = (
+    "fastfedpg compare --problem compromise --algorithms fast_fedpg reused=fast_fedpg,reuse=true --eta 0.5 --rounds 50"
+)
 
 
 def compare(arguments: list[str], console: Console, errors: Console) -> int:
     """Compare methods on one problem and one budget, or finished runs."""
-    base = Comparison()
-    if (file := value_of("--config", arguments)) is not None:
-        base = from_file(Path(file))
-    parsed = tyro.cli(
-        tyro.conf.OmitArgPrefixes[Compare],
-        prog="fastfedpg compare",
-        args=arguments,
-        default=Compare(base),
-        console_outputs=True,
-    )
-    comparison, note = parsed.comparison, noting(errors)
+    file = value_of("--config", arguments)
+    base = Comparison() if file is None else from_file(Path(file))
+    comparison, parsed = read_flags(base, Compare, "fastfedpg compare", arguments, EXAMPLE)
+    note = noting(errors)
     show = lambda title, rounds: progress(errors, title, rounds)
     out = parsed.out or new_name(Path("runs") / f"compare-{folder_name(comparison.settings.problem)}")
     if parsed.folders:
         out = parsed.out or new_name(Path("runs") / "compare-runs")
         work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note)
     else:
-        work = lambda: run_cells.compare(comparison, out, parsed.overwrite, show, note)
+        work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
     return carry_out(work, out, console, errors)
+
+
+def read_flags(
+    base: Comparison, kind: type, program: str, arguments: list[str], example: str
+) -> tuple[Comparison, Any]:
+    """A comparison from its flags; a configuration file, if there is one, gives the defaults."""
+    words = methods_in(arguments) or list(base.algorithms)
+    methods = [str(read_cell(word)[1]["algorithm"]) for word in words]
+    flags = flags_of(base.settings, arguments, ("problem", "oracle", "policy"), methods=methods)
+    usual = {name: value for name, value in vars(base).items() if name not in ("settings", "cells")}
+    settings, (parsed,) = parse((kind,), program, arguments, base.settings, flags, usual, example)
+    return replace(base, settings=settings, **{name: getattr(parsed, name) for name in usual}), parsed
+
+
+def methods_in(arguments: list[str]) -> list[str]:
+    """The words that follow --algorithms."""
+    if "--algorithms" not in arguments:
+        return []
+    rest = arguments[arguments.index("--algorithms") + 1 :]
+    return rest[: next((k for k, word in enumerate(rest) if word.startswith("--")), len(rest))]
 
 
 def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: Console) -> int:

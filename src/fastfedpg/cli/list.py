@@ -1,44 +1,87 @@
-"""`fastfedpg list`: what there is, by name."""
-
-import inspect
-from collections.abc import Callable
-from typing import Any
+"""`fastfedpg list`: what there is, by name; `fastfedpg list NAME`: what one of them is, and what it takes."""
 
 from rich.console import Console
 
-from fastfedpg.algorithms import ALGORITHMS
-from fastfedpg.errors import InputError
-from fastfedpg.oracles import ORACLES
-from fastfedpg.policies import POLICIES
-from fastfedpg.problems import PLAYED, PROBLEMS
+from fastfedpg.errors import InputError, unknown
+from fastfedpg.experiment import choices
+from fastfedpg.parameters import NEEDED, Described, Parameter
+from fastfedpg.registry import Table, is_own
+from fastfedpg.tables import ALGORITHMS, ORACLES, PLAYED, POLICIES, PROBLEMS
+
+KINDS: dict[str, tuple[str, Table]] = {
+    "problems": ("problem", PROBLEMS),
+    "algorithms": ("algorithm", ALGORITHMS),
+    "oracles": ("oracle", Table("oracle", {**PLAYED.rows, **ORACLES.rows})),
+    "policies": ("policy", POLICIES),
+}
+USAGE = """usage: fastfedpg list [NAME]
+
+Show the problems, algorithms, oracles and policies, a line each. With a NAME, or a module:function or file.py:function
+of your own, show what it is, its equation, and its settings with their defaults.
+
+example: fastfedpg list fast_fedpg"""
 
 
 def list_everything(arguments: list[str], console: Console, errors: Console) -> int:
-    """Show the problems, algorithms, oracles and policies, a line each."""
+    """Show the problems, algorithms, oracles and policies, a line each; or all about one of them."""
     if arguments and arguments[0] in ("-h", "--help"):
-        console.print(
-            "usage: fastfedpg list\n\nShow the problems, algorithms, oracles and policies, a line each.",
-            highlight=False,
-        )
+        console.print(USAGE, highlight=False, markup=False)
         return 0
-    if arguments:
-        raise InputError(f"list takes no arguments, but was given {' '.join(arguments)}")
-    parts: tuple[tuple[str, dict[str, Callable[..., Any]]], ...] = (
-        ("problems", PROBLEMS),
-        ("algorithms", ALGORITHMS),
-        ("oracles", {name: kind.make for name, kind in ORACLES.items()} | {"actor_critic": PLAYED["actor_critic"]}),
-        ("policies", POLICIES),
-    )
-    width = max(len(name) for _, entries in parts for name in entries)
-    for title, entries in parts:
-        console.print(f"[bold]{title}[/bold]")
-        for name, function in entries.items():
-            first = (function.__doc__ or "").strip().split("\n\n")[0]
-            console.print(
-                f"  {name:<{width}}  {' '.join(first.split())}", highlight=False, markup=False, soft_wrap=True
-            )
-            if title == "problems":
-                given = [f"{k}={p.default}" for k, p in inspect.signature(function).parameters.items() if k != "agents"]
-                words = f"  {'':<{width}}  --problem-args {' '.join(given)}"
-                console.print(words, highlight=False, markup=False, soft_wrap=True, style="dim")
+    if len(arguments) > 1:
+        raise InputError(f"list takes one name, but was given {' '.join(arguments)}")
+    lines = about(arguments[0]) if arguments else overview()
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def overview() -> list[str]:
+    """Every name with what its docstring says first, and the settings of problems."""
+    order = {"oracles": [*ORACLES, *(name for name in PLAYED if name not in ORACLES)]}
+    width = max(len(name) for _, table in KINDS.values() for name in table)
+    lines = []
+    for title, (kind, table) in KINDS.items():
+        lines.append(title)
+        for name in order.get(title, table):
+            found = choices.describe(kind, name)
+            lines.append(f"  {name:<{width}}  {found.summary}")
+            if kind == "problem":
+                given = " ".join(f"{k}={p.default}" for k, p in found.parameters.items())
+                lines.append(f"  {'':<{width}}  --problem-args {given}")
+    return lines
+
+
+def about(name: str) -> list[str]:
+    """What one thing is, with its docstring's equation, and what it takes."""
+    kinds = [kind for kind, table in KINDS.values() if name in table]
+    if not kinds and is_own(name):
+        kinds = ["algorithm"]  # of a function nothing but its signature is known, and every kind reads that alike
+    if not kinds:
+        raise unknown("name", name, [n for _, table in KINDS.values() for n in table])
+    lines: list[str] = []
+    for kind in kinds:
+        found = choices.describe(kind, name)
+        head = "your own" if is_own(name) else f"{'an' if kind[0] in 'ao' else 'a'} {kind}"
+        lines += [*([""] if lines else []), f"{name}: {head}", "", found.doc, ""]
+        lines += settings(found) or ["it has no settings"]
+    return lines
+
+
+def settings(found: Described) -> list[str]:
+    """A line for each setting: its flag, its type, its default and what it is."""
+    if not found.parameters:
+        return []
+    rows = [
+        (f"--{p.name.replace('_', '-')}", p.kind.metavar or "", _default(p), p.help) for p in found.parameters.values()
+    ]
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    return [
+        "settings",
+        *("  " + "  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[3]]).rstrip() for r in rows),
+    ]
+
+
+def _default(parameter: Parameter) -> str:
+    if parameter.default is NEEDED:
+        return "must be given"
+    return "unless given" if parameter.default is None else str(parameter.default)

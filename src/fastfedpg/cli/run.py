@@ -5,37 +5,34 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.flags import folder_name, new_name, settings_for
+from fastfedpg.cli.flags import folder_name, new_name, option, settings_for
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.config import Config
 
 
 @dataclass(frozen=True)
 class Run:
-    """Run one algorithm on one problem."""
+    """Run one algorithm on one problem, and leave a folder with everything about it."""
 
-    settings: Config
-    config: Path | None = None
-    """A TOML file with any of these settings; flags given beside it win."""
-    out: Path | None = None
-    """The folder for the results; a new one under runs/ unless given."""
-    overwrite: bool = False
-    """Replace the results of an earlier run in that folder."""
+    config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
+    overwrite: bool = option(False, "Replace the results of an earlier run in that folder.")
+
+
+EXAMPLE = "fastfedpg run --problem compromise --algorithm fedavg_pg --eta 0.5 --rounds 50 --out runs/first"
 
 
 def run(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
-    parsed = settings_for(Run, "fastfedpg run", arguments)
+    config, (parsed,) = settings_for((Run,), "fastfedpg run", arguments, example=EXAMPLE)
     from fastfedpg.cli.execute import carry_out  # with JAX, which --help can do without
     from fastfedpg.experiment import begin, execute
     from fastfedpg.experiment.problem import PRIVATE
 
-    config = parsed.settings
     if config.problem == PRIVATE or config.parameters is not None:
         raise InputError(
             f"problem '{config.problem}' is known at its agents' sites alone; fastfedpg server runs it there"
         )
-    out = parsed.out or new_name(Path("runs") / f"{folder_name(config.problem)}-{config.algorithm}")
+    out = parsed.out or new_name(Path("runs") / f"{folder_name(config.problem)}-{folder_name(config.algorithm)}")
     with begin(config, out, parsed.overwrite) as planned:
         work = lambda report, note: execute(planned, out, report, note=note)
         return carry_out(planned, out, work, console, errors)

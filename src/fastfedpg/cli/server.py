@@ -1,14 +1,14 @@
 """`fastfedpg server` and `fastfedpg federate`: deployed runs, with agents elsewhere or all on this machine."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from fastfedpg.cli import execute
 from fastfedpg.cli.consoles import noting
-from fastfedpg.cli.flags import need_flower, new_name, settings_for
+from fastfedpg.cli.flags import folder_name, need_flower, new_name, option, settings_for
 from fastfedpg.experiment import Plan, plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config
@@ -17,82 +17,62 @@ from fastfedpg.experiment.progress import Report
 from fastfedpg.federation.terms import Address, Deployment, Keys, Terms
 from fastfedpg.runtime import Result
 
-
-@dataclass(frozen=True)
-class Elsewhere(Config):
-    """A run whose agents are on other machines."""
-
-    problem: str = Config.problem
-    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or private:
-    each site has its own, perhaps a module:function, and the server is told --agents and --parameters alone."""
-
-
-@dataclass(frozen=True)
-class Here(Config):
-    """A run whose agents are on this machine."""
-
-    problem: str = Config.problem
-    """A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, gym:ID, or
-    module:function, which each agent calls for its own; then give --agents too, and --parameters where it returns a
-    Problem."""
+ELSEWHERE = (
+    "A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, or private: each "
+    "site has its own, perhaps a module:function, and the server is told --agents and --parameters alone."
+)
+HERE = (
+    "A problem's name (see `fastfedpg list`), the path of an .npz file with P, reward, rho and gamma, gym:ID, or "
+    "module:function, which each agent calls for its own; then give --agents too, and --parameters where it returns a "
+    "Problem."
+)
+EXAMPLE = "--problem compromise --algorithm fast_fedpg --eta 0.5 --rounds 3"
 
 
 @dataclass(frozen=True)
 class Server:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
 
-    settings: Config
-    terms: Terms = field(default_factory=Terms)
-    address: Address = field(default_factory=Address)
-    config: Path | None = None
-    """A TOML file with any of these settings; flags given beside it win."""
-    out: Path | None = None
-    """The folder for the results; a new one under runs/ unless given."""
-    overwrite: bool = False
-    """Replace the results of an earlier run in that folder."""
-    keys: Keys = "counter"
-    """Random numbers from the run's seed, as in a simulation, or from a secret of each site's own."""
+    config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
+    overwrite: bool = option(False, "Replace the results of an earlier run in that folder.")
+    keys: Keys = option(
+        "counter", "Random numbers from the run's seed, as in a simulation, or from a secret of each site's own.", "run"
+    )
 
 
 @dataclass(frozen=True)
-class Federate:
+class Federate(Server):
     """Run an algorithm with real processes on this machine: SuperLink, proxy, and a node and an agent for each site."""
 
-    settings: Config
-    terms: Terms = field(default_factory=Terms)
-    config: Path | None = None
-    """A TOML file with any of these settings; flags given beside it win."""
-    out: Path | None = None
-    """The folder for the results, keys and logs; a new one under runs/ unless given."""
-    overwrite: bool = False
-    """Replace the results of an earlier run in that folder."""
-    keys: Keys = "counter"
-    """Random numbers from the run's seed, as in a simulation, or from a secret of each site's own."""
-    insecure: bool = False
-    """Without TLS and without node keys."""
+    insecure: bool = option(False, "Without TLS and without node keys.", "run")
 
 
 def server(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
-    given = settings_for(Server, "fastfedpg server", arguments, Elsewhere)
+    example = f"fastfedpg server {EXAMPLE} --superlink 127.0.0.1:8000 --ca ca.crt"
+    about, kinds = {"problem": ELSEWHERE}, (Server, Terms, Address)
+    config, (given, terms, address) = settings_for(kinds, "fastfedpg server", arguments, about, example)
     need_flower()
     from fastfedpg.federation.transport import superlink
 
-    plan(given.settings)  # what can be wrong here is said before anybody is called
-    superlink.check(given.address)
-    out = given.out or new_name(Path("runs") / f"server-{given.settings.algorithm}")
-    ca = None if given.address.ca is None else given.address.ca.absolute()  # resumed from another folder, too
-    how = Deployment(given.terms, replace(given.address, ca=ca), given.keys)
-    return _begin(given.settings, out, given.overwrite, how, console, errors)
+    plan(config)  # what can be wrong here is said before anybody is called
+    superlink.check(address)
+    out = given.out or new_name(Path("runs") / f"server-{folder_name(config.algorithm)}")
+    ca = None if address.ca is None else address.ca.absolute()  # resumed from another folder, too
+    how = Deployment(terms, replace(address, ca=ca), given.keys)
+    return _begin(config, out, given.overwrite, how, console, errors)
 
 
 def federate(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents."""
-    given = settings_for(Federate, "fastfedpg federate", arguments, Here)
+    example = f"fastfedpg federate {EXAMPLE}"
+    about, kinds = {"problem": HERE}, (Federate, Terms)
+    config, (given, terms) = settings_for(kinds, "fastfedpg federate", arguments, about, example)
     need_flower()
-    out = given.out or new_name(Path("runs") / f"federate-{given.settings.algorithm}")
-    how = Deployment(given.terms, Address(insecure=given.insecure), given.keys, local=True)
-    return _begin(given.settings, out, given.overwrite, how, console, errors)
+    out = given.out or new_name(Path("runs") / f"federate-{folder_name(config.algorithm)}")
+    how = Deployment(terms, Address(insecure=given.insecure), given.keys, local=True)
+    return _begin(config, out, given.overwrite, how, console, errors)
 
 
 def resume(out: Path, console: Console, errors: Console) -> int:

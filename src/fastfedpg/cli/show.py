@@ -12,8 +12,8 @@ from rich.console import Console
 from fastfedpg.draw import style
 from fastfedpg.draw.problem_picture import portrait
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.config import Pairs
 from fastfedpg.experiment.problem import is_file
+from fastfedpg.experiment.words import Pairs
 from fastfedpg.problems import (
     PROBLEMS,
     make,

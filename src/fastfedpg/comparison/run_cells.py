@@ -1,32 +1,50 @@
 """Several methods on one problem and one budget: run, resumed, tabulated and drawn."""
 
 import shutil
+import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastfedpg.algorithms import ALGORITHMS
+from fastfedpg import registry
 from fastfedpg.comparison import table, tuning
 from fastfedpg.comparison.spec import Comparison, from_file
+from fastfedpg.core import Algorithm
 from fastfedpg.draw import curves, style
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import budgets, run_folder
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
-from fastfedpg.experiment.config import from_toml
+from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.run import begin, execute, reopen
 from fastfedpg.files import clear_parts, hold, is_held, write_text
+from fastfedpg.parameters import LETTERS
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged
+from fastfedpg.tables import ALGORITHMS
+
+SHARED = (
+    "agents",
+    "reward_range",
+    "tau",
+    "normalise",
+    "evaluation_episodes",
+    "seeds",
+    "first_seed",
+    "theta0",
+    "parameters",
+)
+"""Settings of the run that a built problem depends on."""
 
 PICTURES = ("curves", "policies", "agents")
 FILE = run_folder.COMPARISON
@@ -44,16 +62,62 @@ class Report(NamedTuple):
 
 @float64
 def compare(
-    comparison: Comparison, out: Path | str, overwrite: bool = False, show: Show = unseen, note: Note = warnings.warn
+    what: Any,
+    methods: Any = None,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    show: Show = unseen,
+    note: Note = warnings.warn,
+    **settings: Any,
 ) -> Report:
-    """Run all methods, each into a folder of its own below `out`, and set them side by side."""
+    """Run methods on one problem and one budget, each into a folder of its own below `out`, and set them side by side.
+
+    Args:
+        what: a Comparison, and then `methods` is its folder; or a problem: its name, or the problem itself.
+        methods: by their labels: an algorithm's name, a table of its name and settings, or an Algorithm itself.
+        out: the folder; without one nothing is left on disk.
+        overwrite: replace an earlier comparison in that folder.
+        show, note: hear of progress, and of what a person should know.
+        settings: any settings of a Comparison (budget, tune, …) and of a Config (rounds, seeds, oracle, B, …).
+
+    Example:
+        >>> from fastfedpg import compare, fast_fedpg, problems
+        >>> report = compare(problems.compromise(), {"mine": fast_fedpg(0.5, H=10), "fedavg_pg": "fedavg_pg"}, rounds=9)
+        >>> [line.label for line in report.lines]
+        ['mine', 'fedavg_pg']
+    """
+    if not isinstance(what, Comparison):
+        comparison = described(what, methods, settings)
+    elif settings:
+        raise InputError(f"{', '.join(settings)}: a Comparison says everything itself")
+    else:
+        comparison, out = what, methods if out is None else out
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="fastfedpg-") as folder:
+            return compare(comparison, folder, None, True, show, note)._replace(files=[])
     out = Path(out)
     comparison.check()
     run_folder.check_folder(out, overwrite)
-    plans = _budgeted(comparison, _plans(comparison), note)
+    plans = _budgeted(comparison, plan_cells(comparison), note)
     describe = lambda: _describe(out, comparison, next(iter(plans.values())))
     with run_folder.opened(out, lambda: _clear(out, overwrite), describe):
         return _finish(comparison, plans, out, show, note)
+
+
+def described(problem: Any, methods: Mapping[str, Any], settings: Mapping[str, Any]) -> Comparison:
+    """A comparison from Python's own values; those that are objects have a name as long as the program runs."""
+    own = {k: v for k, v in settings.items() if k in {f.name for f in fields(Comparison)} - {"settings", "cells"}}
+    rest = {k: v for k, v in settings.items() if k not in own}
+    name = (
+        problem if isinstance(problem, str) else registry.keep("problem", getattr(problem, "name", "problem"), problem)
+    )
+    cells: dict[str, dict[str, Any]] = {}
+    for label, method in methods.items():
+        kept = registry.keep("algorithm", label, method) if isinstance(method, Algorithm) else method
+        cells[label] = dict(kept) if isinstance(kept, Mapping) else {"algorithm": kept}
+    eta = own.pop("eta", LETTERS["eta"].usual)
+    etas = dict(eta) if isinstance(eta, Mapping) else {"all": eta}
+    return Comparison(Config(name, **{"seeds": 8, **rest}), (), etas, **own, cells=cells)
 
 
 @float64
@@ -64,7 +128,7 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> 
     comparison.check()
     with hold(out):
         clear_parts(out)
-        return _finish(comparison, _budgeted(comparison, _plans(comparison), note), out, show, note)
+        return _finish(comparison, _budgeted(comparison, plan_cells(comparison), note), out, show, note)
 
 
 @float64
@@ -115,18 +179,37 @@ def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: No
 def kept(out: Path) -> str:
     """What a folder holds of a comparison, in words, and how to go on with it."""
     there = [name for name in (FILE, "tune.csv", "table.csv") if (out / name).exists()]
-    there += [
-        f"{name} ({run_folder.state(out / name)})" for name in ALGORITHMS if (out / name / "config.toml").is_file()
-    ]
+    there += [f"{cell.name} ({run_folder.state(cell)})" for cell in cells_in(out)]
     go_on = f"; fastfedpg resume {out} goes on" if (out / FILE).exists() else ""
     return f"kept in {out}: {', '.join(there) or 'nothing'}{go_on}"
 
 
-def _plans(comparison: Comparison) -> dict[str, Plan]:
+def cells_in(out: Path) -> list[Path]:
+    """The runs of the comparison that is written down in a folder, as far as they have begun."""
+    try:
+        labels = from_file(out / FILE).labels
+    except InputError:
+        labels = list(ALGORITHMS)
+    return [out / label for label in labels if (out / label / "config.toml").is_file()]
+
+
+def plan_cells(comparison: Comparison) -> dict[str, Plan]:
+    """Every method's plan; what they have in common, problem, oracle and start, is built once."""
     plans: dict[str, Plan] = {}
-    for name in comparison.algorithms:
-        plans[name] = plan(comparison.config(name), like=next(iter(plans.values()), None))
+    for label in comparison.labels:
+        config = comparison.config(label)
+        plans[label] = plan(config, next((p for p in plans.values() if _same_problem(p.config, config)), None))
+    built = {id(p.problem): label for label, p in plans.items()}  # those that were built for themselves
+    outcomes.check_same_problem([Path(label) for label in built.values()], [plans[label] for label in built.values()])
     return plans
+
+
+def _same_problem(one: Config, other: Config) -> bool:
+    """Whether two methods can share a problem with its oracle, policy and start."""
+    pick = lambda c: {
+        k: v for k, v in c.flat().items() if k in SHARED or k.split(".")[0] in ("problem", "oracle", "policy")
+    }
+    return one.schedule is None and other.schedule is None and pick(one) == pick(other)
 
 
 def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dict[str, Plan]:
@@ -150,24 +233,55 @@ def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dic
         note(f"{words}: no method here uses it")
     for words in dict.fromkeys(words for p in plans.values() for words in p.notes if "has no effect" not in words):
         note(words)
-    first = plans[names[0]]
-    return {name: plan(replace(plans[name].config, rounds=n), first) for name, n in zip(names, given, strict=True)}
+    return {name: plans[name].for_rounds(n) for name, n in zip(names, given, strict=True)}
 
 
 def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note) -> Report:
     if comparison.tune:
         file = out / "tune.csv"
-        etas = tuning.tune(plans, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
-        plans = {name: plan(replace(p.config, eta=etas[name]), p) for name, p in plans.items()}
+        plans = _tuned(comparison, plans, file, show, note)
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note)]
     found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]
     if not found:
         raise InputError(f"{out}: every method diverged; try a smaller eta, or --tune")
-    if comparison.algorithms[0] in lost:
-        note(f"differences are to {found[0][0].label} instead of {comparison.algorithms[0]}")
-    first = plans[comparison.algorithms[0]]
-    title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients, H = {first.config.H}"
+    if next(iter(plans)) in lost:
+        note(f"differences are to {found[0][0].label} instead of {next(iter(plans))}")
+    first = next(iter(plans.values()))
+    steps = {p.local_steps for p in plans.values() if "H" in p.config.choice("algorithm").args}
+    local = f", H = {steps.pop()}" if len(steps) == 1 else ""
+    title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients{local}"
     return present([o for o, _ in found], [p for _, p in found], out, note, title)
+
+
+def _tuned(comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note) -> dict[str, Plan]:
+    """Every method at the settings that were best for it, of candidates that are the same for all."""
+    first, asked = next(iter(plans.values())), comparison.settings.rounds
+    tried = {label: _variants(label, planned, comparison.tune_over) for label, planned in plans.items()}
+    every = {name: planned for variants in tried.values() for name, planned in variants.items()}
+    if comparison.tune_over:  # a round of a variant may cost more or less than the method's own
+        costs = [budgets.cost(p, comparison.budget) for p in (first, *every.values())]
+        rounds = budgets.rounds([next(iter(plans)), *every], costs, asked, comparison.budget)[1:]
+        every = {name: p.for_rounds(n) for (name, p), n in zip(every.items(), rounds, strict=True)}
+    best = tuning.tune(every, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
+    found = {}
+    for label, variants in tried.items():
+        name = min(variants, key=lambda name: tuning.reached(file, name, best[name]))
+        found[label] = every[name].at_eta(best[name])
+        if comparison.tune_over:
+            note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name]:g}")
+    return found
+
+
+def _variants(label: str, planned: Plan, over: dict[str, tuple[Any, ...]]) -> dict[str, Plan]:
+    """A method with each combination of what is tried, of the settings that it has."""
+    mine = {name: values for name, values in over.items() if name in planned.config.flat_names()}
+    found = {}
+    for values in product(*mine.values()):
+        changes = dict(zip(mine, values, strict=True))
+        config = planned.config.but(**changes)
+        name = ",".join([label, *(f"{k}={v}" for k, v in changes.items())])
+        found[name] = plan(config, planned if _same_problem(planned.config, config) else None) if changes else planned
+    return found
 
 
 def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
@@ -181,13 +295,13 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
     state = run_folder.state(cell) if begun else ""
     try:
         if state not in ("finished", "diverged"):
-            with _entered(planned, cell, begun, note) as found, show(config.algorithm, config.rounds) as report:
+            with _entered(planned, cell, begun, note) as found, show(cell.name, config.rounds) as report:
                 execute(planned, cell, report, found, note)
     except Diverged as error:
-        note(f"{config.algorithm} is left out: {error}")
+        note(f"{cell.name} is left out: {error}")
         return False
     if state == "diverged":
-        note(f"{config.algorithm} is left out: it diverged")
+        note(f"{cell.name} is left out: it diverged")
     return state != "diverged"
 
 
@@ -204,7 +318,7 @@ def _entered(planned: Plan, cell: Path, begun: bool, note: Note) -> Iterator[Che
 def _clear(out: Path, overwrite: bool) -> None:
     if (out / FILE).exists() and not overwrite:
         raise InputError(f"{out}: another comparison has begun in this folder; choose another --out")
-    cells = [out / name for name in ALGORITHMS if (out / name / "config.toml").is_file()]
+    cells = cells_in(out)
     for cell in cells:
         if is_held(cell):
             raise InputError(f"{cell}: another process is at work in this folder")
@@ -220,6 +334,6 @@ def _describe(out: Path, comparison: Comparison, first: Plan) -> None:
     """All that is needed to repeat the comparison, or to go on with it."""
     config = run_folder.described(first.config)
     run_folder.copy_files(out, first.config, first.here, first.theta0)
-    settings = replace(comparison.settings, problem=config.problem, theta0=config.theta0)
+    settings = comparison.settings.but(problem=config.problem, theta0=config.theta0)
     head = f"# {run_folder.versions()}\n# Repeat with: fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER\n"
     write_text(out / FILE, head + replace(comparison, settings=settings).to_toml())

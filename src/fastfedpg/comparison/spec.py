@@ -1,105 +1,154 @@
-"""What a comparison is asked: the flags, the TOML file and the Python arguments are one frozen dataclass."""
+"""What a comparison is asked: labelled cells, each a configuration of its own, one budget, and perhaps tuning."""
 
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Literal, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import tomli_w
 
-from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.comparison import tuning
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.experiment.config import Config, Settings, fit, read_toml, settings_from, table_of_words
+from fastfedpg.experiment.config import SETTINGS, Config, from_mapping, read_toml
+from fastfedpg.parameters import LETTERS, fit
+from fastfedpg.registry import is_own
 
-
-def _parse_etas(words: list[str]) -> dict[str, float]:
-    """2 is the step size of all methods, name=2 that of one."""
-    pairs = [(name or "all", float(value)) for name, _, value in (word.rpartition("=") for word in words)]
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("one step size for all, and one for each method that has its own")
-    return dict(pairs)
-
-
-def _write_etas(etas: dict[str, float]) -> list[str]:
-    return [f"{v:g}" if k == "all" else f"{k}={v:g}" for k, v in etas.items()]
-
-
-Etas = Annotated[dict[str, float], table_of_words("ETA|NAME=ETA …", _parse_etas, _write_etas)]
+USUAL = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
+FORBIDDEN = '/\\\0<>:"|?*'
+"""In a label, which is a folder's name too."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that is needed to repeat a comparison."""
+    """All that is needed to repeat a comparison.
 
-    settings: Settings = field(default_factory=lambda: Settings(seeds=8))
-    algorithms: tuple[str, ...] = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
-    """Methods to compare; differences are to the first, and --rounds are the rounds of the first."""
-    eta: Etas = field(default_factory=lambda: {"all": Config().eta})
-    """One step size for all, or by method, as in fast_fedpg=2 fedavg_pg=.5; with --tune the middle of the grid."""
+    A method is an algorithm's name, perhaps with settings of its own and a label before it: fast_fedpg,
+    fast_fedpg,reuse=true, or weak=mine.py:fedprox_pg,mu=0.1. `cells` has further ones by their labels, as tables of any
+    settings.
+    """
+
+    settings: Config = field(default_factory=lambda: Config(seeds=8))
+    algorithms: tuple[str, ...] = USUAL
+    eta: dict[str, float] = field(default_factory=lambda: {"all": LETTERS["eta"].usual})
     budget: Literal["samples", "rounds", "bytes"] = "samples"
-    """What all methods may spend alike: as much as the first does in --rounds rounds."""
     tune: bool = False
-    """Choose every method's step size on seeds that are not reported; eta is the middle of the grid."""
     candidates: int = 7
-    """Step sizes to try for each method when tuning, each twice the one before."""
     tune_seeds: int = 4
-    """Seeds to tune on: those that follow the reported ones."""
+    tune_over: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Everything that can be seen without building anything."""
-        for name in self.algorithms:
-            if name not in ALGORITHMS:
-                raise unknown("algorithm", name, ALGORITHMS)
-        if len({*self.algorithms}) < len(self.algorithms) or not self.algorithms:
-            raise InputError(f"algorithms are {' '.join(self.algorithms) or 'none'}; name each once, and at least one")
+        labels = [label for label, _ in self.tables()]
+        double = next((label for label in labels if labels.count(label) > 1), None)
+        if double is not None:
+            raise InputError(
+                f"two methods are called {double}; give one a label of its own, as in other={double}, or settings that "
+                f"tell them apart, as in {double},H=5"
+            )
+        if not labels:
+            raise InputError("algorithms are none; name at least one")
+        for label in labels:
+            if not label or label.startswith(".") or any(c in FORBIDDEN for c in label):
+                raise InputError(
+                    f"label '{label}': it is a folder's name too, and can't begin with . nor have {FORBIDDEN!r}"
+                )
+        names = {name for _, table in self.tables() for name in (_algorithm(table),)}
         for name in self.eta:
-            if name not in ("all", *self.algorithms):
-                raise unknown("algorithm in eta", name, self.algorithms)
+            if name not in ("all", *labels, *names):
+                raise unknown("algorithm in eta", name, labels)
         if self.tune and not tuning.FEWEST <= self.candidates <= tuning.MOST:
             least, most = tuning.FEWEST, tuning.MOST
             raise InputError(
                 f"candidates = {self.candidates}; a fair choice needs at least {least}, and at most {most}"
             )
+        if self.tune_over and not self.tune:
+            raise InputError("tune_over says what to try beside step sizes; give --tune too")
         if self.tune and {*self.eta} - {"all"}:
             raise InputError("with tune, eta is the middle of one grid for all methods; give one number")
         last = self.settings.first_seed + self.settings.seeds + self.tune_seeds
         if self.tune and not (self.tune_seeds >= 1 and last < 2**31):
             raise InputError(f"tune_seeds = {self.tune_seeds}; it must be at least 1, and all seeds below 2^31")
 
+    def tables(self) -> list[tuple[str, dict[str, Any]]]:
+        """Every cell by its label, with what is its own."""
+        return [*(read_cell(words) for words in self.algorithms), *self.cells.items()]
+
+    @property
+    def labels(self) -> list[str]:
+        """The methods by the names that tables and folders give them."""
+        return [label for label, _ in self.tables()]
+
     @property
     def common_eta(self) -> float:
         """The step size of those methods that have none of their own, and the middle of the grid when tuning."""
-        return self.eta.get("all", Config().eta)
+        return float(self.eta.get("all", LETTERS["eta"].usual))
 
     @property
     def without_eta(self) -> list[str]:
         """Methods that were given no step size although others were."""
-        return [] if "all" in self.eta else [name for name in self.algorithms if name not in self.eta]
+        if "all" in self.eta:
+            return []
+        return [n for n, table in self.tables() if not {n, _algorithm(table)} & {*self.eta} and "eta" not in table]
 
-    def config(self, algorithm: str) -> Config:
+    def config(self, label: str) -> Config:
         """One method's configuration, before the budget says how many rounds it has."""
-        eta = self.eta.get(algorithm, self.common_eta)
-        return Config(**asdict(self.settings), algorithm=algorithm, eta=eta)
+        table = dict(self.tables())[label]
+        eta = self.eta.get(label, self.eta.get(_algorithm(table), self.common_eta))
+        return from_mapping({**self.settings.shared_table(), "eta": eta, **table}, f"method '{label}'")
 
     def to_toml(self) -> str:
         """The comparison as TOML."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
-        table = {**asdict(self.settings), **own, "algorithms": list(self.algorithms)}
-        return tomli_w.dumps({k: v for k, v in table.items() if v is not None and v != {}})
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("settings", "cells", "tune_over")}
+        over = {"tune_over": {k: list(v) for k, v in self.tune_over.items()}} if self.tune_over else {}
+        cells = {"compare": self.cells} if self.cells else {}
+        return tomli_w.dumps(
+            {**own, "algorithms": list(self.algorithms), **self.settings.shared_table(), **over, **cells}
+        )
+
+
+def _algorithm(table: Mapping[str, Any]) -> str:
+    said = table.get("algorithm", Config.algorithm)
+    return str(said.get("name", Config.algorithm) if isinstance(said, dict) else said)
+
+
+def read_cell(words: str) -> tuple[str, dict[str, Any]]:
+    """A label and what is its own, from [LABEL=]ALGORITHM[,SETTING=VALUE…]."""
+    first, *rest = words.split(",")
+    label, equals, name = first.rpartition("=")
+    table: dict[str, Any] = {"algorithm": name}
+    for pair in rest:
+        setting, sign, value = pair.partition("=")
+        if not (setting and sign):
+            raise InputError(f"method '{words}': '{pair}' is not of the form setting=value")
+        table[setting] = value
+    if equals:
+        return label, table
+    short = name.rpartition(":")[2] if is_own(name) else name
+    return ",".join([short, *rest]), table
 
 
 def from_file(path: Path) -> Comparison:
     """A comparison from its TOML file; paths in it are relative to the file's own folder."""
     said, where = read_toml(path), str(path)
     kinds, own = get_type_hints(Comparison), {}
-    names = said.pop("algorithms", list(Comparison.algorithms))
-    eta = said.pop("eta", Config().eta)
+    cells = said.pop("compare", {})
+    names = said.pop("algorithms", [] if cells else list(USUAL))
+    eta = said.pop("eta", LETTERS["eta"].usual)
     eta = eta if isinstance(eta, dict) else {"all": eta}
+    over = said.pop("tune_over", {})
     for name in ("budget", "tune", "candidates", "tune_seeds"):
         if name in said:
             own[name] = fit(f"{where}: {name}", kinds[name], said.pop(name))
     if not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
         raise InputError(f"{where}: algorithms is {names!r}; it must be a list of names")
+    if not (isinstance(cells, dict) and all(isinstance(table, dict) for table in cells.values())):
+        raise InputError(f"{where}: compare is {cells!r}; it must hold a table for each label, as in [compare.weak]")
+    if not (isinstance(over, dict) and all(isinstance(values, list) for values in over.values())):
+        raise InputError(f"{where}: tune_over is {over!r}; it must be a table of lists, as in H = [5, 10]")
     etas = {name: fit(f"{where}: eta of {name}", float, value) for name, value in eta.items()}
-    settings = settings_from(Settings, {"seeds": 8, **said}, where, path.parent)
-    return Comparison(settings, tuple(names), etas, **own)
+    if "algorithm" in said:
+        raise InputError(f"{where}: {unknown('setting', 'algorithm', ['algorithms', 'compare', *SETTINGS])}")
+    settings = from_mapping({"seeds": 8, **said}, where, path.parent)
+    tried = {name: tuple(values) for name, values in over.items()}
+    return Comparison(settings, tuple(names), etas, **own, tune_over=tried, cells=cells)

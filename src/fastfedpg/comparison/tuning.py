@@ -104,6 +104,12 @@ def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> float:
     return min(grid, key=lambda e: (math.inf if math.isnan(mine[e]) else mine[e], e))
 
 
+def reached(file: Path, name: str, eta: float) -> float:
+    """The mean final J of a method at a step size that was tried; infinite where it diverged."""
+    J = next(t.J for t in _read(file) if (t.algorithm, t.eta) == (name, eta))
+    return math.inf if math.isnan(J) else J
+
+
 def _read(file: Path) -> list[Trial]:
     if not file.exists():
         return []

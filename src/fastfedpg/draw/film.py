@@ -38,7 +38,8 @@ def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None 
     if not 0 <= seed < len(thetas):
         raise InputError(f"seed = {seed}; the run has seeds 0 to {len(thetas) - 1}, counted from its first")
     theta = thetas[seed][agent] if thetas.ndim == 3 else thetas[seed]
-    pictures = known.frames(policy, np.asarray(theta), agent, seed, steps or config.K or known.horizon, every)
+    length = steps or config.get("K") or known.horizon
+    pictures = known.frames(policy, np.asarray(theta), agent, seed, length, every)
     write(pictures, out, every)
     return len(pictures)
 

@@ -3,37 +3,38 @@
 from typing import Any
 
 from fastfedpg import optimisers
-from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.algorithms.wrappers.normalised import normalised
 from fastfedpg.core import Algorithm
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
 from fastfedpg.policies import Policy
 from fastfedpg.problems import AnyProblem
+from fastfedpg.registry import Choice, raised
+from fastfedpg.tables import ALGORITHMS
 
 
 def algorithm_of(config: Config) -> Algorithm:
     """The algorithm that a configuration names, with its settings."""
     config.check()
-    if config.algorithm not in ALGORITHMS:
-        raise unknown("algorithm", config.algorithm, ALGORITHMS)
-    factory = ALGORITHMS[config.algorithm]
-    lacking = config.lacked_by(factory)
-    if lacking:
-        raise InputError(
-            f"algorithm '{config.algorithm}' needs {', '.join(lacking)}, which is no setting: "
-            "give the parameter a default, or add a field of that name to Config"
-        )
+    return make(config.choice("algorithm"))
+
+
+def make(chosen: Choice, **other: Any) -> Algorithm:
+    """The algorithm that is chosen, perhaps with other arguments; an optimiser by itself, and not by its name."""
+    args = {**chosen.args, **other}
+    if isinstance(args.get("optimiser"), str):
+        args["optimiser"] = optimisers.make(args["optimiser"])
     try:
-        return factory(**algorithm_settings(config))
-    except ValueError as error:
-        raise InputError(f"algorithm '{config.algorithm}': {error}") from None
-
-
-def algorithm_settings(config: Config) -> dict[str, Any]:
-    """The settings of the algorithm that a configuration names; an optimiser by itself, and not by its name."""
-    given = config.taken_by(ALGORITHMS[config.algorithm])
-    return {**given, **({"optimiser": optimisers.make(config.optimiser)} if "optimiser" in given else {})}
+        made = ALGORITHMS.resolve(chosen.name)(**args)
+    except Exception as error:
+        if isinstance(error, InputError):
+            raise
+        said = str(error) if isinstance(error, ValueError) else raised(error)
+        raise InputError(f"algorithm '{chosen.name}': {said}") from None
+    if not isinstance(made, Algorithm):
+        what = type(made).__name__
+        raise InputError(f"algorithm '{chosen.name}' returns a {what}; it must return a fastfedpg.Algorithm")
+    return made
 
 
 def opened(config: Config, algorithm: Algorithm, known: AnyProblem | None, policy: Policy | None) -> Algorithm:
@@ -62,4 +63,4 @@ def opened(config: Config, algorithm: Algorithm, known: AnyProblem | None, polic
 
 def local_steps(config: Config) -> int:
     """H as the algorithm uses it."""
-    return int(config.taken_by(ALGORITHMS[config.algorithm]).get("H", 1))
+    return int(config.choice("algorithm").args.get("H", 1))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from fastfedpg import runtime
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.plan import Plan
-from fastfedpg.oracles import ORACLES
 from fastfedpg.precision import float64
 
 LEAST_SHARE = 0.9
@@ -16,7 +15,7 @@ LEAST_SHARE = 0.9
 def plays(planned: Plan) -> bool:
     """Whether the oracle plays trajectories; the exact ones take no environment steps."""
     played = planned.known is not None and planned.known.played
-    return played or "B" in ORACLES[planned.config.oracle].settings
+    return played or "B" in planned.config.choice("oracle").args
 
 
 def unit(planned: Plan) -> str:
@@ -27,7 +26,7 @@ def unit(planned: Plan) -> str:
 @float64
 def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
-    B, K = planned.config.B, planned.steps
+    B, K = planned.config.get("B"), planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
     each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N)
     return each * planned.schedule.taking_part(planned.problem)

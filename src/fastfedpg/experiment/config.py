@@ -1,203 +1,259 @@
-"""One frozen dataclass is the Python arguments, the TOML file and the command line's flags."""
+"""All that is needed to repeat a run: four choices with their arguments, and how they are run.
 
-import inspect
-import math
-import sys
+The same in Python, in a TOML file and on the command line. What an algorithm, an oracle, a policy or a problem can be
+given is read off its own factory's signature; a setting that has the same name in two of them is called by both, as in
+algorithm.lam.
+"""
+
 import tomllib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import tomli_w
-import tyro
 
 from fastfedpg.errors import InputError, unknown
+from fastfedpg.experiment import choices
+from fastfedpg.experiment.choices import KINDS
+from fastfedpg.parameters import of_type, read_parameter
+from fastfedpg.registry import Choice
 
 
-def _parse_pairs(words: list[str]) -> dict[str, str]:
-    for word in words:
-        if "=" not in word[1:]:
-            raise ValueError(f"'{word}' is not of the form name=value")
-    return dict(word.split("=", 1) for word in words)
-
-
-def table_of_words(metavar: str, parse: Callable[[list[str]], Any], write: Callable[[Any], list[str]]) -> Any:
-    """How a flag with words such as name=value becomes a dictionary, and is shown again."""
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar=metavar,
-        instance_from_str=parse,
-        is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=write,
-    )
-
-
-def _write_pairs(pairs: dict[str, Any]) -> list[str]:
-    return [f"{k}={v}" for k, v in pairs.items()]
-
-
-Pairs = Annotated[dict[str, Any], table_of_words("NAME=VALUE …", _parse_pairs, _write_pairs)]
+def setting(default: Any, group: str, help: str) -> Any:
+    """A field of a configuration: what it is unless given, and where and how help explains it."""
+    return field(default=default, metadata={"group": group, "help": help})
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the methods of a comparison have in common."""
+class RunSettings:
+    """How a run is run, whatever it runs."""
+
+    agents: int | None = setting(None, "problem", "The number of agents N; the problem's own unless given.")
+    reward_range: tuple[float, float] | None = setting(
+        None,
+        "problem",
+        "LO HI of the rewards in a file, if not 0 1; results are in these units. In an environment a reward outside "
+        "them ends the run.",
+    )
+    tau: float = setting(0.0, "gradient", "Entropy weight, in cost units.")
+    normalise: bool = setting(
+        False,
+        "policy",
+        "In environments: measure the observations' mean and spread once, before the first round, and keep them.",
+    )
+    evaluation_episodes: int = setting(
+        16, "policy", "In environments: episodes of each agent, on fixed seeds, that say what a policy is worth."
+    )
+    rounds: int = setting(100, "run", "Communication rounds T.")
+    seeds: int = setting(1, "run", "How many seeds run side by side.")
+    first_seed: int = setting(0, "run", "The first of them.")
+    metrics_every: int = setting(1, "run", "Rounds between two records.")
+    participants: int | None = setting(None, "run", "How many agents take part in a round; all unless given.")
+    theta0: str | None = setting(
+        None,
+        "run",
+        "An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given. A "
+        "regulator's theta is its gain, (m, n).",
+    )
+    schedule: Literal["theorem2", "theorem3"] | None = setting(
+        None,
+        "run",
+        "Take eta and K from this theorem, with L and mu of an exact pilot run; values other than the defaults stay.",
+    )
+    runtime: Literal["simulate", "loop"] = setting(
+        "simulate", "advanced", "Compiled, or the plain loop: the same numbers."
+    )
+    agent_batch: int | None = setting(
+        None,
+        "advanced",
+        "simulate: agents computed at a time, for less memory; all unless given. Numbers stay, but for last bits.",
+    )
+    shards: int | None = setting(
+        None,
+        "advanced",
+        "simulate: devices that the agents are split over; one unless given. Numbers stay, but for last bits.",
+    )
+    parameters: int | None = setting(
+        None,
+        "advanced",
+        "The length of theta, for a server whose problem is 'private': known at the agents' own sites alone.",
+    )
+    checkpoint_rounds: int | None = setting(
+        None, "output", "Rounds between two checkpoints; by the clock alone unless given."
+    )
+    checkpoint_seconds: float = setting(30.0, "output", "Seconds between two checkpoints.")
+
+
+_TYPES = get_type_hints(RunSettings)
+SETTINGS = {f.name: of_type(f.name, _TYPES[f.name], f.default, f.metadata["help"]) for f in fields(RunSettings)}
+"""How a run is run, as the parameters of factories are described."""
+
+COUNTS = (
+    "rounds", "seeds", "metrics_every", "agents", "participants", "checkpoint_rounds", "parameters", "agent_batch",
+    "shards", "evaluation_episodes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Config(RunSettings):
+    """A problem, an algorithm, an oracle and a policy by name, what they are given, and how they are run.
+
+    Example:
+        >>> Config("compromise", {"mid": 0.7}, algorithm="fedavg_pg", eta=0.5).choice("algorithm").args["eta"]
+        0.5
+    """
 
     problem: str = "compromise-grid"
-    """A problem's name (see `fastfedpg list`); the path of an .npz file with P (or next, p), reward, rho, gamma or, for
-    a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma; gym:ID or gymnax:ID; or a module:function of your own
-    that makes each agent's environment."""
-    problem_args: Pairs = field(default_factory=dict)
-    """Parameters of the problem's maker, as in n=7 mid=.6."""
-    agents: int | None = None
-    """The number of agents N; the problem's own unless given."""
-    reward_range: tuple[float, float] | None = None
-    """LO HI of the rewards in a file, if not 0 1; results are in these units. In an environment a reward outside them
-    ends the run."""
-
-    parameters: int | None = None
-    """The length of theta, for a server whose problem is 'private': known at the agents' own sites alone."""
-
-    H: int = 10
-    """Local steps in a round."""
-    alpha_g: float = 1.0
-    """Server step size of fast_fedpg and scaffold_pg, in (0, 1]."""
-    reuse: bool = False
-    """fast_fedpg: local step 0 uses the gradient already sent."""
-    B0: int | None = None
-    """fast_fedpg: trajectories for the gradient that is sent; B unless given."""
-    option: Literal["I", "II"] = "II"
-    """scaffold_pg: how control variates are renewed."""
-    optimiser: Literal["sgd", "momentum", "rmsprop", "adam"] = "sgd"
-    """What takes the local steps; all but sgd are optax's, start afresh in every round and keep only the fixed
-    point."""
-
-    policy: str | None = None
-    """In environments: table, linear, fourier or mlp; with Gaussian actions where they are continuous."""
-    policy_args: Pairs = field(default_factory=dict)
-    """Parameters of the policy, as in hidden=64x64, features=100, log_std=-0.5, squash=true."""
-    normalise: bool = False
-    """In environments: measure the observations' mean and spread once, before the first round, and keep them."""
-    evaluation_episodes: int = 16
-    """In environments: episodes of each agent, on fixed seeds, that say what a policy is worth."""
-
-    oracle: str = "exact"
-    """exact, truncated, reinforce or gpomdp; in environments reinforce, gpomdp or actor_critic."""
-    B: int = 16
-    """Trajectories in an estimate."""
-    K: int | None = None
-    """Steps in a trajectory; an environment's own horizon, or 50, unless given."""
-    baseline: Literal["none", "leave-one-out"] = "none"
-    """gpomdp: what is subtracted from the return."""
-    lam: float = 0.95
-    """actor_critic: lambda of the generalised advantages, from 0 (the critic alone) to 1 (only a baseline)."""
-    critic_eta: float = 0.003
-    """actor_critic: step size of each agent's own value network."""
-    critic_steps: int = 8
-    """actor_critic: steps of the value network after each batch."""
-    tau: float = 0.0
-    """Entropy weight, in cost units."""
-
-    rounds: int = 100
-    """Communication rounds T."""
-    seeds: int = 1
-    """How many seeds run side by side."""
-    first_seed: int = 0
-    """The first of them."""
-    metrics_every: int = 1
-    """Rounds between two records."""
-    participants: int | None = None
-    """How many agents take part in a round; all unless given."""
-    theta0: str | None = None
-    """An .npz file with theta of shape (S, A) or (seeds, S, A) to start from; the uniform policy unless given. A
-    regulator's theta is its gain, (m, n)."""
-    runtime: Literal["simulate", "loop"] = "simulate"
-    """Compiled, or the plain loop: the same numbers."""
-    agent_batch: int | None = None
-    """simulate: agents computed at a time, for less memory; all unless given. Numbers stay, but for last bits."""
-    shards: int | None = None
-    """simulate: devices that the agents are split over; one unless given. Numbers stay, but for last bits."""
-    checkpoint_rounds: int | None = None
-    """Rounds between two checkpoints; by the clock alone unless given."""
-    checkpoint_seconds: float = 30.0
-    """Seconds between two checkpoints."""
-
-
-@dataclass(frozen=True)
-class Config(Settings):
-    """All that is needed to repeat a run."""
-
+    problem_args: dict[str, Any] = field(default_factory=dict)
     algorithm: str = "fast_fedpg"
-    """An algorithm's name."""
-    eta: float = 0.1
-    """Local step size."""
-    schedule: Literal["theorem2", "theorem3"] | None = None
-    """Take eta and K from this theorem, with L and mu of an exact pilot run; values other than the defaults stay."""
+    oracle: str = "exact"
+    policy: str | None = None
+    policy_args: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)  # arguments of algorithm and oracle, and perhaps of others
+
+    def __init__(
+        self,
+        problem: str = "compromise-grid",
+        problem_args: Mapping[str, Any] | None = None,
+        *,
+        algorithm: str = "fast_fedpg",
+        oracle: str = "exact",
+        policy: str | None = None,
+        policy_args: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        put = lambda name, value: object.__setattr__(self, name, value)
+        for name, value in {"problem": problem, "algorithm": algorithm, "oracle": oracle, "policy": policy}.items():
+            put(name, value)
+        put("problem_args", dict(problem_args or {}))
+        put("policy_args", dict(policy_args or {}))
+        for name, parameter in SETTINGS.items():
+            put(name, settings.pop(name, parameter.default))
+        known = choices.known_arguments(algorithm, oracle)
+        for name in settings:
+            if name not in known:
+                raise unknown("setting", name, [*KINDS, "problem_args", "policy_args", *SETTINGS, *known])
+        put("given", {**choices.shortest(given or {}, algorithm, oracle), **settings})
+
+    def choice(self, kind: str) -> Choice:
+        """What is chosen of a kind, with every argument; of a problem that no maker of ours makes, the given ones."""
+        name = getattr(self, kind)
+        return choices.choose(kind, name, self.arguments(kind))
+
+    def arguments(self, kind: str) -> dict[str, Any]:
+        """Those of the given settings that belong to what is chosen of a kind."""
+        if kind in ("problem", "policy"):
+            return dict(getattr(self, f"{kind}_args"))
+        mine, other = (choices.parameters(k, getattr(self, k)) for k in (kind, choices.OTHER[kind]))
+        found = {}
+        for name in mine:
+            if f"{kind}.{name}" in self.given:
+                found[name] = self.given[f"{kind}.{name}"]
+            elif name in self.given and name in other:
+                raise InputError(f"{name} is the algorithm's and the oracle's: say algorithm.{name} or oracle.{name}")
+            elif name in self.given:
+                found[name] = self.given[name]
+        return found
+
+    def get(self, name: str) -> Any:
+        """The value of a setting, of the run or of what is chosen; None where nothing has it."""
+        if name in SETTINGS or name in (*KINDS, "problem_args", "policy_args"):
+            return getattr(self, name)
+        where, _, bare = name.rpartition(".")
+        for kind in (where,) if where else ("algorithm", "oracle"):
+            args = self.choice(kind).args
+            if bare in args:
+                return args[bare]
+        return self.given.get(name)
+
+    @property
+    def eta(self) -> float:
+        """The algorithm's step size."""
+        return float(self.get("eta"))
+
+    def unused(self) -> dict[str, Any]:
+        """Settings that are given and that nothing chosen here has."""
+        used = {n for kind in choices.OTHER for n in choices.parameters(kind, getattr(self, kind))}
+        return {n.rpartition(".")[2]: v for n, v in self.given.items() if n.rpartition(".")[2] not in used}
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting and argument that has an effect, by name."""
+        found = {name: getattr(self, name) for name in SETTINGS}
+        for kind in KINDS:
+            if getattr(self, kind) is not None:
+                chosen = self.choice(kind)
+                found |= {kind: chosen.name, **{f"{kind}.{k}": v for k, v in chosen.args.items()}}
+                found |= {f"{kind}.source": chosen.source} if chosen.source else {}
+        return found
+
+    def flat_names(self) -> set[str]:
+        """The bare names of every setting that has an effect."""
+        return {name.rpartition(".")[2] for name in self.flat()}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both describe the same run."""
+        return isinstance(other, Config) and self.flat() == other.flat()
+
+    __hash__ = None  # type: ignore[assignment]
 
     def check(self) -> None:
         """Everything that can be seen without building anything."""
-        for name in (
-            "H",
-            "B",
-            "K",
-            "B0",
-            "rounds",
-            "seeds",
-            "metrics_every",
-            "agents",
-            "participants",
-            "checkpoint_rounds",
-            "parameters",
-            "agent_batch",
-            "shards",
-            "evaluation_episodes",
-            "critic_steps",
-        ):
+        for name, parameter in SETTINGS.items():
+            value = getattr(self, name)
+            if parameter.kind.choices and not (value is None and parameter.optional):
+                read_parameter(name, parameter, value)
+        for name in COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} = {value}; it must be at least 1")
             if value is not None and value >= 2**31:
                 raise InputError(f"{name} = {value}; it must be below 2^31")
-        if not (math.isfinite(self.eta) and self.eta > 0):
-            raise InputError(f"eta = {self.eta:g}; a step size must be positive and finite")
         if not self.checkpoint_seconds >= 0:
             raise InputError(f"checkpoint_seconds = {self.checkpoint_seconds:g}; it must be at least 0")
-        if not 0 < self.alpha_g <= 1:
-            raise InputError(f"alpha_g = {self.alpha_g:g}; it must lie in (0, 1]")
-        if not 0 <= self.lam <= 1:
-            raise InputError(f"lam = {self.lam:g}; it must lie in [0, 1]")
-        if not (math.isfinite(self.critic_eta) and self.critic_eta > 0):
-            raise InputError(f"critic_eta = {self.critic_eta:g}; a step size must be positive and finite")
         if not 0 <= self.tau <= 1e6:
             raise InputError(f"tau = {self.tau:g}; the entropy weight must be finite and at least 0, and at most 1e6")
         if not 0 <= self.first_seed < 2**31 - self.seeds:
             raise InputError(f"first_seed = {self.first_seed}, seeds = {self.seeds}; all seeds must lie in [0, 2^31)")
-        for name in ("option", "baseline", "runtime", "schedule", "optimiser"):
-            value, kind = getattr(self, name), get_type_hints(Config)[name]
-            optional = type(None) in get_args(kind)
-            choices = get_args(get_args(kind)[0]) if optional else get_args(kind)
-            if value not in choices and not (optional and value is None):
-                raise unknown(name, str(value), choices)
-
-    def taken_by(self, factory: Callable[..., Any]) -> dict[str, Any]:
-        """The settings that a factory has parameters for."""
-        names = inspect.signature(factory).parameters
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in names}
-
-    def lacked_by(self, factory: Callable[..., Any]) -> list[str]:
-        """Parameters without a default that are no settings."""
-        parameters = inspect.signature(factory).parameters.values()
-        return [p.name for p in parameters if p.default is p.empty and not hasattr(self, p.name)]
+        choices.check_unused(self.unused())
 
     def differs(self, other: "Config", free: Collection[str] = ()) -> str:
         """In which settings two configurations differ, in words; nothing where they agree."""
-        pairs = [(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name not in free]
-        return ", ".join(f"{name} is {_said(a)} there and {_said(b)} here" for name, a, b in pairs if a != b)
+        here, there = self.flat(), other.flat()
+        names = [n for n in {**here, **there} if n not in free and here.get(n) != there.get(n)]
+        short = {n: n.rpartition(".")[2] if n.split(".")[0] in choices.OTHER else n for n in names}
+        return ", ".join(f"{short[n]} is {_said(here.get(n))} there and {_said(there.get(n))} here" for n in names)
+
+    def to_table(self) -> dict[str, Any]:
+        """The settings as they stand in a file; what is not set is left out."""
+        table: dict[str, Any] = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
+        for kind in KINDS:
+            if getattr(self, kind) is not None:
+                chosen = self.choice(kind)
+                table[kind] = {"name": chosen.name, **{k: v for k, v in chosen.args.items() if v is not None}}
+        return table
 
     def to_toml(self) -> str:
-        """The settings as TOML; what is not set is left out."""
-        return tomli_w.dumps({k: v for k, v in asdict(self).items() if v is not None and v != {}})
+        """The settings as TOML."""
+        return tomli_w.dumps(self.to_table())
+
+    def shared_table(self) -> dict[str, Any]:
+        """What several methods have in common: all but the algorithm, with what was given of any method's settings."""
+        table = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
+        table |= {name.rpartition(".")[2]: value for name, value in self.given.items() if value is not None}
+        for kind in ("problem", "policy"):
+            if getattr(self, kind) is not None:
+                table[kind] = {"name": getattr(self, kind), **self.choice(kind).args}
+        return {k: v for k, v in table.items() if k != "eta"} | {"oracle": self.oracle}
+
+    def but(self, **settings: Any) -> "Config":
+        """The same with other settings, of the run or of what is chosen."""
+        return replace(self, **settings)
+
+
+Settings = Config
+"""What the methods of a comparison have in common: a configuration whose algorithm is left open."""
 
 
 def _said(value: Any) -> Any:
@@ -222,45 +278,49 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file ({error})") from None
 
 
-S = TypeVar("S", bound=Settings)
-
-
 def from_mapping(table: Mapping[str, Any], where: str = "configuration", folder: Path | None = None) -> Config:
-    """A configuration from names and values, each checked for its name and type."""
-    return settings_from(Config, table, where, folder)
+    """A configuration from names and values, each checked for its name and type.
 
-
-def settings_from(kind: type[S], table: Mapping[str, Any], where: str, folder: Path | None = None) -> S:
-    """Settings of one kind or the other; paths are relative to the folder."""
-    kinds = get_type_hints(kind)
-    settings = {}
+    A choice is a name, or a table of its name and arguments; arguments of algorithm and oracle may also stand beside
+    the settings of the run, as they do in files of earlier versions.
+    """
+    read: dict[str, Any] = {"given": {}}
+    for kind in KINDS:
+        _read_choice(kind, table, where, read)
+    known = choices.known_arguments(read["algorithm"], read["oracle"])
     for name, value in table.items():
-        if name not in kinds:
-            error = unknown("setting", name, kinds)
-            raise InputError(f"{where}: {error}")
-        settings[name] = fit(f"{where}: {name}", kinds[name], value)
+        if name in (*KINDS, "problem_args", "policy_args"):
+            continue
+        parameter = SETTINGS.get(name) or known.get(name)
+        if parameter is None:
+            names = [*KINDS, "problem_args", "policy_args", *SETTINGS, *known]
+            raise InputError(f"{where}: {unknown('setting', name, names)}")
+        fitted = read_parameter(f"{where}: {name}", parameter, value)
+        (read if name in SETTINGS else read["given"])[name] = fitted
     if folder is not None:
         for name in ("problem", "theta0"):
-            if str(settings.get(name) or "").endswith(".npz"):
-                settings[name] = str(folder / settings[name])
-    return kind(**settings)
+            if str(read.get(name) or "").endswith(".npz"):
+                read[name] = str(folder / read[name])
+    return Config(**read)
 
 
-def fit(what: str, kind: Any, value: Any) -> Any:
-    """The value, if it is of the kind that a setting must be."""
-    options = [k for k in get_args(kind) if k is not type(None)] if type(None) in get_args(kind) else [kind]
-    kind = options[0]
-    origin = get_origin(kind) or kind
-    if origin is float and (type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)):
-        return float(value)
-    if origin is tuple and isinstance(value, list | tuple) and len(value) == 2:
-        return tuple(fit(what, float, v) for v in value)
-    if origin is Literal:
-        if value in get_args(kind):
-            return value
-        where, name = what.rsplit(": ", 1)
-        raise InputError(f"{where}: {unknown(name, str(value), get_args(kind))}")
-    if origin in (int, str, bool, dict) and type(value) is origin:
-        return value
-    wanted = {float: "a number", int: "a whole number", str: "text", bool: "true or false", tuple: "two numbers"}
-    raise InputError(f"{what} is {value!r}; it must be {wanted.get(origin, 'a table of names and values')}")
+def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str, Any]) -> None:
+    """One choice of a file, with its arguments in its own table or beside it."""
+    usual = getattr(Config, kind)
+    said = table.get(kind, usual)
+    args = table.get(f"{kind}_args", {})
+    if not isinstance(args, dict):
+        raise InputError(f"{where}: {kind}_args is {args!r}; it must be a table of names and values")
+    if isinstance(said, dict):
+        args, said = {**args, **{k: v for k, v in said.items() if k != "name"}}, said.get("name", usual)
+    if not (isinstance(said, str) or (said is None and kind == "policy")):
+        raise InputError(f"{where}: {kind} is {said!r}; it must be text, or a table with a name")
+    read[kind] = said
+    if kind in ("problem", "policy"):
+        read[f"{kind}_args"] = args
+        return
+    takes = choices.parameters(kind, said) if said is not None else {}
+    for name, value in args.items():
+        if name not in takes:
+            raise InputError(f"{where}: {unknown(f'argument of {kind} {said!r}', name, takes)}")
+        read["given"][f"{kind}.{name}"] = read_parameter(f"{where}: {name}", takes[name], value)

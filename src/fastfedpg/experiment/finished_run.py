@@ -41,7 +41,7 @@ def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tupl
     state = run_folder.state(folder)
     if state != "finished":
         raise InputError(f"{folder}: the run is {state}, not finished{_help(folder, state)}")
-    planned = plan(from_toml(folder / "config.toml"), like)
+    planned = like or plan(from_toml(folder / "config.toml"))
     config = planned.config
     result, seeds = _results(folder, planned, note)
     played = budgets.plays(planned)

@@ -1,24 +1,23 @@
 """From a configuration to what it names, with everything checked that can be checked before anything is run."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fastfedpg import runtime
-from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.algorithm import algorithm_of, algorithm_settings, local_steps, opened
+from fastfedpg.experiment import choices
+from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, opened
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
-from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
 from fastfedpg.precision import float64
-from fastfedpg.problems import PLAYED, AnyProblem
+from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import MessageSizes, Schedule
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
@@ -55,14 +54,23 @@ class Plan:
     @property
     def steps(self) -> int:
         """Of a trajectory, at most."""
-        if self.config.K is not None:
-            return self.config.K
+        if (K := self.config.get("K")) is not None:
+            return int(K)
         return STEPS if self.known is None else self.known.horizon or STEPS
 
     def with_eta(self, eta: Any) -> Algorithm:
-        """The algorithm at another step size."""
-        new = ALGORITHMS[self.config.algorithm](**{**algorithm_settings(self.config), "eta": eta})
+        """The algorithm at another step size, which may be traced."""
+        new = make(self.config.choice("algorithm"), eta=eta)
         return opened(self.config, new, self.known, self.policy)
+
+    def for_rounds(self, rounds: int) -> "Plan":
+        """The same for another number of rounds; nothing is built or checked again."""
+        schedule = replace(self.schedule, rounds=rounds)
+        return replace(self, config=replace(self.config, rounds=rounds), schedule=schedule)
+
+    def at_eta(self, eta: float) -> "Plan":
+        """The same at another step size."""
+        return replace(self, config=self.config.but(eta=eta), algorithm=self.with_eta(eta))
 
     @property
     def name(self) -> str:
@@ -145,28 +153,24 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
 
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     """Settings that were changed but that the chosen algorithm or oracle does not have."""
-    defaults = Config()
     played = known is not None and known.played
     if config.oracle == "actor_critic":
         yield "oracle actor_critic is biased by its critic: the theorems do not cover it"
-    if config.optimiser != "sgd":
-        yield f"optimiser {config.optimiser} keeps the fixed point of exact steps alone; the theorems are about sgd"
+    if (optimiser := config.get("optimiser") or "sgd") != "sgd":
+        yield f"optimiser {optimiser} keeps the fixed point of exact steps alone; the theorems are about sgd"
     if not played:
         for setting in ("policy_args", "normalise", "evaluation_episodes"):
-            if getattr(config, setting) != getattr(defaults, setting):
-                yield f"{setting} = {getattr(config, setting)} has no effect: it is for environments that are played"
-    makers: dict[str, Callable[..., Any]] = {name: kind.make for name, kind in ORACLES.items()}
-    makers |= PLAYED if known is None or played else {}
-    used = {*config.taken_by(ALGORITHMS[config.algorithm]), *config.taken_by(makers[config.oracle]), *["K"] * played}
-    for what, name, table in (("algorithm", config.algorithm, ALGORITHMS), ("oracle", config.oracle, makers)):
-        settings = {setting for factory in table.values() for setting in config.taken_by(factory)}
-        for setting in sorted(settings - used):
-            if setting == "K" and config.schedule is not None:
-                continue  # the schedule has a word of its own on it
-            if getattr(config, setting) != getattr(defaults, setting):
-                yield f"{setting} = {getattr(config, setting)} has no effect: {what} {name} does not use it"
+            value = getattr(config, setting)
+            if value and value != getattr(Config(), setting):
+                yield f"{setting} = {value} has no effect: it is for environments that are played"
+    for kind, bare, value in sorted((choices.kind_with(name), name, value) for name, value in config.unused().items()):
+        if bare == "K" and (config.schedule is not None or played):
+            continue  # the schedule has a word of its own on it, and an environment is played for K steps
+        if value != choices.known_arguments(config.algorithm, config.oracle)[bare].default:
+            yield f"{bare} = {value} has no effect: {kind} {getattr(config, kind)} does not use it"
     for setting in ("agent_batch", "shards"):
         if config.runtime == "loop" and getattr(config, setting) is not None:
             yield f"{setting} = {getattr(config, setting)} has no effect: the loop computes one agent after another"
-    if config.B0 is not None and "B" not in used and "B0" in used:
-        yield f"B0 = {config.B0} has no effect: oracle {config.oracle} plays no trajectories"
+    B0, trajectories = config.choice("algorithm").args.get("B0"), config.choice("oracle").args.get("B")
+    if B0 is not None and trajectories is None:
+        yield f"B0 = {B0} has no effect: oracle {config.oracle} plays no trajectories"

@@ -7,11 +7,10 @@ import numpy as np
 from fastfedpg import policies, problems
 from fastfedpg.core import Evaluation, Problem, key_for
 from fastfedpg.envs import Environments
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
-from fastfedpg.policies.words import switch
 from fastfedpg.problems import PLAYED, AnyProblem, with_policy
 from fastfedpg.problems.npz import read_npz
 from fastfedpg.problems.user_function import is_own
@@ -50,9 +49,8 @@ def is_file(problem: str) -> bool:
 
 def oracle_settings(config: Config) -> dict[str, Any]:
     """The settings of the oracle that a configuration names."""
-    if config.oracle not in ORACLES:
-        raise unknown("oracle", config.oracle, ORACLES)
-    given = {name: getattr(config, name) for name in ORACLES[config.oracle].settings}
+    takes, args = ORACLES.takes(config.oracle), config.choice("oracle").args
+    given = {name: args[name] for name in takes}
     return {**given, **({"K": STEPS} if given.get("K", 0) is None else {})}
 
 
@@ -100,7 +98,7 @@ def _play(config: Config, environments: Environments) -> Built:
             f"problem '{environments.name}' is played by a policy with parameters: name one with --policy "
             f"({', '.join(policies.POLICIES)})"
         )
-    if config.oracle not in PLAYED:
+    if config.oracle not in PLAYED and not is_own(config.oracle):
         raise InputError(
             f"oracle '{config.oracle}' knows a finite MDP; problem '{environments.name}' can only be played: name "
             f"{' or '.join(PLAYED)} with --oracle"
@@ -109,12 +107,12 @@ def _play(config: Config, environments: Environments) -> Built:
         config.policy, environments.observations, environments.actions, config.normalise, config.policy_args
     )
     clipped = isinstance(environments.actions, Box) and environments.actions.bounded
-    if config.tau and clipped and not switch("squash", config.policy_args.get("squash", False)):
+    if config.tau and clipped and not config.choice("policy").args.get("squash"):
         raise InputError(
             f"tau = {config.tau:g} with actions that are clipped has no minimum, since a spread that grows for ever "
             "always gains entropy: take --policy-args squash=true"
         )
-    given = {name: getattr(config, name) for name in problems.settings_of(config.oracle)}
+    given = {name: config.get(name) for name in problems.settings_of(config.oracle)}
     problem = with_policy(environments, policy, config.oracle, config.tau, episodes=config.evaluation_episodes, **given)
     return Built(environments, problem, policy=policy)
 
@@ -134,8 +132,7 @@ def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
             f"problem '{config.problem}' says nothing of itself: give {agents}--parameters, theta's length (states x "
             "actions for a table), or --theta0"
         )
-    if config.oracle not in {**ORACLES, **PLAYED}:
-        raise unknown("oracle", config.oracle, {**ORACLES, **PLAYED})
+    config.choice("oracle")
     theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")
     start = np.zeros(config.parameters or 0) if theta0 is None else theta0
     ids = np.arange(config.agents, dtype=np.int32)

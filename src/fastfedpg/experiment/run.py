@@ -62,7 +62,7 @@ def begin(
 ) -> Iterator[Plan]:
     """Check the folder and the configuration, and only then open the folder; `also` writes what else belongs in it."""
     run_folder.check_folder(out, overwrite)
-    planned = plan(config, like)
+    planned = like or plan(config)
     clear = lambda: run_folder.clear(out, overwrite)
 
     def describe() -> None:
@@ -87,7 +87,7 @@ def reopen(
             stack.enter_context(hold(out))
             if run_folder.ended(out) in ("finished", "diverged"):
                 raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
-            planned = plan(from_toml(out / "config.toml"), like)
+            planned = like or plan(from_toml(out / "config.toml"))
             clear_parts(out)
             form = shapes(planned.problem, planned.algorithm, planned.schedule)
             found = checkpoints.newest(out, identity(planned), form, note)

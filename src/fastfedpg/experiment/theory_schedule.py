@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from fastfedpg import theory
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
+from fastfedpg.parameters import LETTERS
 from fastfedpg.problems import AnyProblem
 from fastfedpg.theory import Parameters, Pilot
 
@@ -66,11 +66,11 @@ def scheduled(config: Config, H: int, known: AnyProblem | None, theta0: Any) -> 
         p = theory.theorem3(N, H, T, L, known.gamma)
     if not p.eta > 0:
         raise InputError("schedule theorem2 gives eta = 0, since N H T = 1; ask for more rounds")
-    defaults, used = Config(), replace(config)
-    if config.eta == defaults.eta:
-        used = replace(used, eta=p.eta)
-    if config.K is None:
-        used = replace(used, K=p.K)
+    used = config
+    if config.eta == LETTERS["eta"].usual:
+        used = used.but(eta=p.eta)
+    if config.get("K") is None:
+        used = used.but(K=p.K)
     notes = (
         *_notes(used, p, runs, L, mu, target, known.undominated(config.tau)),
         *_took(time.monotonic() - began),
@@ -89,8 +89,10 @@ class Standpoint(NamedTuple):
 def standpoint(config: Config, N: int, H: int, bound: float | None, estimate: float | None = None) -> Standpoint:
     """With the bound on L if there is one, and in words with an estimate of it too."""
     absent = 0 if config.participants is None else N - config.participants
-    broken = theory.not_covered(config.algorithm, config.alpha_g, config.reuse, absent, config.optimiser)
-    if config.algorithm != "fast_fedpg" or config.optimiser != "sgd":  # whose eta is no step of Eq. (6)
+    optimiser = config.get("optimiser") or "sgd"
+    alpha_g, reuse = config.get("alpha_g") or 1.0, bool(config.get("reuse"))
+    broken = theory.not_covered(config.algorithm, alpha_g, reuse, absent, optimiser)
+    if config.algorithm != "fast_fedpg" or optimiser != "sgd":  # whose eta is no step of Eq. (6)
         return Standpoint(False, None, f"Theorem 1 does not cover this run: {' and '.join(broken)}")
     given = [(L, name) for L, name in ((bound, "bound"), (estimate, "estimate")) if L is not None]
     factor = config.eta / theory.theorem1_step_limit(given[0][0], H)
@@ -130,11 +132,12 @@ def _notes(
     yield p.words()
     if config.eta != p.eta:
         yield f"eta = {config.eta:g} was given and stays; the schedule's is {p.eta:.6g}"
-    if config.K is not None and config.K != p.K:
-        small = " too few for the theorem;" if config.K < p.K else ""
-        yield f"K = {config.K} was given and stays;{small} the schedule's is {p.K}"
+    K = config.get("K")
+    if K is not None and K != p.K:
+        small = " too few for the theorem;" if K < p.K else ""
+        yield f"K = {K} was given and stays;{small} the schedule's is {p.K}"
     if config.oracle == "exact":
-        yield f"K = {config.K} has no effect: oracle exact is not truncated"
+        yield f"K = {K} has no effect: oracle exact is not truncated"
     if second and undominated:
         yield "with tau = 0 gradient domination (12) fails on R^d: mu is along the pilot only, it shrinks with the gap"
     if second and not reached:

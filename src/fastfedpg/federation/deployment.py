@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
-from fastfedpg.experiment.config import Config, fit, read_toml
+from fastfedpg.experiment.config import Config, read_toml
 from fastfedpg.experiment.journal import Note, unsaid
 from fastfedpg.experiment.progress import Report
 from fastfedpg.federation import protocol
@@ -22,6 +22,7 @@ from fastfedpg.federation.rounds import Rounds, form
 from fastfedpg.federation.terms import Address, Deployment, Terms
 from fastfedpg.federation.transport.superlink import Link
 from fastfedpg.files import write_text
+from fastfedpg.parameters import fit
 from fastfedpg.runtime import Result
 
 ROUTINE = "took part"

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fastfedpg.algorithms import ALGORITHMS
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
@@ -72,11 +71,15 @@ def largest(every: tuple[Talk, ...], theta: Any) -> int:
 
 def declaration(config: Config, N: int, theta: Any, keys: Keys) -> dict[str, Any]:
     """What a server and its agents must have in common; each of them says it for itself."""
+    algorithm = config.choice("algorithm")
     return {
         "format": FORMAT,
         "version": version("fastfedpg"),
-        "algorithm": config.algorithm,
-        **config.taken_by(ALGORITHMS[config.algorithm]),
+        "algorithm": algorithm.name,
+        **algorithm.args,
+        "algorithm_source": algorithm.source or None,
+        "policy": _policy(config),
+        "normalise": config.normalise,
         "tau": config.tau,
         "agents": N,
         "parameters": int(np.shape(theta)[-1]),
@@ -86,9 +89,19 @@ def declaration(config: Config, N: int, theta: Any, keys: Keys) -> dict[str, Any
     }
 
 
+def _policy(config: Config) -> str | None:
+    """The policy in words: one of the same length may be another one. None where only the problem itself knows it."""
+    if config.policy is None:
+        return None
+    name, args, source = config.choice("policy")
+    return f"{name}({', '.join(f'{k}={v}' for k, v in args.items())}){source and f' from {source}'}"
+
+
 def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
     """In which points two declarations differ, in words; nothing where they agree."""
     names = [*mine, *(name for name in theirs if name not in mine)]
+    if theirs.get("policy") is None or mine.get("policy") is None:  # agents must agree among themselves all the same
+        names = [name for name in names if name != "policy"]
     said = lambda table, name: "not set" if table.get(name) is None else table[name]
     pairs = [(name, said(theirs, name), said(mine, name)) for name in names if theirs.get(name) != mine.get(name)]
     return ", ".join(

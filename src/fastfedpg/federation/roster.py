@@ -55,6 +55,7 @@ class Roster:
         self.tells: dict[int, bool] = {}
         self.later: dict[int, tuple[float, float]] = {}  # nodes that are greeted again: when, and the pause before
         self.greeting = b""
+        self.policy: Any = None  # that the agents have in common, where the server does not know it
 
     def enlist(self, wanted: Iterable[int], fewest: int, theta: np.ndarray) -> None:
         """Wait until the agents are there, or enough of them; who does not fit is refused, and the run with it."""
@@ -118,6 +119,11 @@ class Roster:
         differs = protocol.differences(theirs, self.declared)
         if differs:
             raise Malformed(f"agent {agent} does not fit this server: {differs}")
+        if self.policy is not None and theirs.get("policy") not in (None, self.policy):
+            said = wire.plain(theirs["policy"])
+            raise Malformed(
+                f"agent {agent} does not fit the others: policy is {said} there and {self.policy} elsewhere"
+            )
         if "refused" in about:
             kind = NotYet if about.get("again") else Malformed
             raise kind(f"agent {agent} refuses: {wire.plain(about['refused'])}")
@@ -130,6 +136,7 @@ class Roster:
             kind = Malformed if name else NotYet
             raise kind(f"there is an agent {agent} already, at another node")
         self.nodes[agent], self.tells[agent] = node, bool(about.get("tells"))
+        self.policy = self.policy or wire.plain(theirs.get("policy") or "") or None
         self.log(f"agent {agent} is here (node {node})")
 
     def ask(

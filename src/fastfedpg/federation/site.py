@@ -16,22 +16,6 @@ from fastfedpg.federation.agent import Site
 from fastfedpg.federation.terms import Keys
 from fastfedpg.problems import user_function
 
-OWN = (
-    "problem",
-    "problem_args",
-    "reward_range",
-    "oracle",
-    "B",
-    "K",
-    "baseline",
-    "lam",
-    "critic_eta",
-    "critic_steps",
-    "policy",
-    "policy_args",
-)
-"""Settings that are each site's own affair, and that must not change in the middle of a run."""
-
 
 def build(config: Config, number: int, keys: Keys = "counter", tells: bool = True) -> Site:
     """One agent's own part of what a configuration describes, checked."""
@@ -42,7 +26,13 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
         raise InputError(f"agent = {number}; the agents are numbered from 0 to {N - 1}")
     problem = problem._replace(ids=np.array([number], np.int32))
     declared = protocol.declaration(config, N, protocol.theta_of(problem), keys)
-    settled = json.dumps([number, *(getattr(config, name) for name in OWN)])
+    # What is each site's own affair, and must not change in the middle of a run.
+    own = {
+        k: v
+        for k, v in config.flat().items()
+        if k == "reward_range" or k.split(".")[0] in ("problem", "oracle", "policy")
+    }
+    settled = json.dumps([number, own], default=str)
     return Site(number, algorithm, problem, declared, tells, hashlib.sha256(settled.encode()).hexdigest())
 
 
@@ -59,7 +49,7 @@ def _library(config: Config, number: int) -> tuple[Built, int]:
 
 def _own(config: Config, number: int) -> tuple[Built, int]:
     """What a site's own function returns, for example `hospital:make`; one with a parameter is given the number."""
-    user_function.parts(config.problem)
+    user_function.check_name(config.problem)
     if config.agents is None:
         raise InputError(
             f"problem '{config.problem}' is a function of this site: give --agents, the number of all agents"

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import tomli_w
 
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.config import setting
 
 Keys: TypeAlias = Literal["counter", "private"]
 """Random numbers from the run's seed, as in a simulation; or from a secret of each site's own."""
@@ -16,18 +17,24 @@ Keys: TypeAlias = Literal["counter", "private"]
 class Terms:
     """How a server deals with its agents."""
 
-    on_missing: Literal["wait", "abort", "reweight"] = "wait"
-    """An agent that does not answer: wait for it, stop the run, or begin the round again with the others."""
-    quorum: int | None = None
-    """reweight: the fewest agents that a round may have; more than half of them unless given."""
-    timeout: float = 600.0
-    """Seconds for the answers to one question."""
-    patience: float = 3600.0
-    """Seconds to wait for agents, or for the engine, before the run stops; it can be resumed."""
-    norm_limit: float = 1e6
-    """The largest Euclidean norm of an array that an agent may send."""
-    evaluate: Literal["server", "agents", "none"] | None = None
-    """Who says what a policy is worth: the server, if it knows the problem; else each agent for itself; or nobody."""
+    on_missing: Literal["wait", "abort", "reweight"] = setting(
+        "wait",
+        "run",
+        "An agent that does not answer: wait for it, stop the run, or begin the round again with the others.",
+    )
+    quorum: int | None = setting(
+        None, "run", "reweight: the fewest agents that a round may have; more than half of them unless given."
+    )
+    timeout: float = setting(600.0, "run", "Seconds for the answers to one question.")
+    patience: float = setting(
+        3600.0, "run", "Seconds to wait for agents, or for the engine, before the run stops; it can be resumed."
+    )
+    norm_limit: float = setting(1e6, "run", "The largest Euclidean norm of an array that an agent may send.")
+    evaluate: Literal["server", "agents", "none"] | None = setting(
+        None,
+        "run",
+        "Who says what a policy is worth: the server, if it knows the problem; else each agent for itself; or nobody.",
+    )
 
     def check(self, N: int) -> None:
         """Everything that can be wrong before the first question."""
@@ -51,12 +58,13 @@ class Terms:
 class Address:
     """Where the SuperLink is, and what proves that it is the right one."""
 
-    superlink: str = "127.0.0.1:8000"
-    """HOST:PORT of the SuperLink, as this machine reaches it: on loopback, behind no proxy."""
-    ca: Path | None = None
-    """The authority's certificate, ca.crt."""
-    insecure: bool = False
-    """Talk without TLS and without asking who nodes are: for trying things out on one machine."""
+    superlink: str = setting(
+        "127.0.0.1:8000", "run", "HOST:PORT of the SuperLink, as this machine reaches it: on loopback, behind no proxy."
+    )
+    ca: Path | None = setting(None, "run", "The authority's certificate, ca.crt.")
+    insecure: bool = setting(
+        False, "run", "Talk without TLS and without asking who nodes are: for trying things out on one machine."
+    )
 
     def check(self) -> None:
         """TLS, unless its absence was asked for in so many words."""

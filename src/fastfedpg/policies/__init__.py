@@ -1,8 +1,9 @@
 """Policies on a flat theta, for NumPy and JAX alike: a network for the observations, a distribution for the actions."""
 
-from fastfedpg.policies.makers import POLICIES, fourier, linear, log_linear, mlp, regulator, table
+from fastfedpg.policies.makers import fourier, linear, log_linear, mlp, regulator, table
 from fastfedpg.policies.policy import Acting, Policy
 from fastfedpg.policies.settings import make, takes
+from fastfedpg.tables import POLICIES
 
 __all__ = [
     "POLICIES",

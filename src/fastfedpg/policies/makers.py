@@ -1,13 +1,13 @@
 """Policies by network and space; the head follows from the actions."""
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.policies import networks, words
+from fastfedpg.parameters import SIZES, Parameter, read_parameter
+from fastfedpg.policies import networks
 from fastfedpg.policies.arrays import Rows, Theta, module
 from fastfedpg.policies.heads import Head, gaussian, softmax
 from fastfedpg.policies.inputs import Input, Numbers, entered, with_moments
@@ -105,7 +105,7 @@ def mlp(
     squash: bool = False,
 ) -> Policy:
     """A network with hidden layers of tanh; where learning starts it plays uniformly, or with mean 0."""
-    units = words.sizes("hidden", hidden)
+    units = read_parameter("hidden", Parameter("hidden", SIZES, (64, 64), ""), hidden)
     if any(n < 1 for n in units):
         raise InputError(f"hidden = {hidden}; each layer has at least 1 unit, as in 64x64")
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
@@ -121,9 +121,6 @@ def regulator(n: int, m: int, noise: float = 0.0) -> Policy:
 
 NEVER = 1e30
 """exp(-NEVER) is 0."""
-
-POLICIES: dict[str, Callable[..., Policy]] = {"table": table, "linear": linear, "fourier": fourier, "mlp": mlp}
-"""maker(observations, actions, normalise, **settings) by name."""
 
 
 def _head(actions: Space, log_std: float, learn_std: bool, squash: bool) -> Head:

@@ -1,14 +1,12 @@
 """A policy by its name and settings, which may be words from a command line."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from fastfedpg.errors import InputError, unknown
-from fastfedpg.policies import words
-from fastfedpg.policies.makers import POLICIES
+from fastfedpg.errors import InputError
 from fastfedpg.policies.policy import Policy
 from fastfedpg.spaces import Box, Space, said
+from fastfedpg.tables import POLICIES
 
 GAUSSIAN = ("log_std", "learn_std", "squash")
 """Settings that only actions of a Box have."""
@@ -17,38 +15,24 @@ GAUSSIAN = ("log_std", "learn_std", "squash")
 def make(
     name: str, observations: Space, actions: Space, normalise: bool = False, settings: Mapping[str, Any] | None = None
 ) -> Policy:
-    """The policy `name` of `POLICIES`; settings are values, or words for them.
+    """The policy `name` of `POLICIES`, or a user's own; settings are values, or words for them.
 
     Example:
         >>> from fastfedpg.spaces import Discrete, box
         >>> make("mlp", box(4), Discrete(2), settings={"hidden": "8x8"}).size
         130
     """
-    if name not in POLICIES:
-        raise unknown("policy", name, POLICIES)
-    known = takes(name)
-    for setting in settings or {}:
-        if setting not in known:
-            raise unknown(f"setting of the policy {name}:", setting, known)
-        if setting in GAUSSIAN and not isinstance(actions, Box):
+    maker, settings = POLICIES.resolve(name), settings or {}
+    chosen = POLICIES.choose(name, settings)
+    for setting in settings:
+        if setting in GAUSSIAN and name in POLICIES and not isinstance(actions, Box):
             raise InputError(f"{setting} is for actions of a Box, and these are {said(actions)}; leave it out")
-    read = {setting: READ[setting](setting, value) for setting, value in (settings or {}).items()}
-    return POLICIES[name](observations, actions, normalise, **read)
+    made = maker(observations, actions, normalise, **{setting: chosen.args[setting] for setting in settings})
+    if not isinstance(made, Policy):
+        raise InputError(f"policy '{name}' returns a {type(made).__name__}; it must return a fastfedpg.policies.Policy")
+    return made
 
 
 def takes(name: str) -> dict[str, Any]:
     """The settings of a policy, with what they are unless given."""
-    given = inspect.signature(POLICIES[name]).parameters.values()
-    return {p.name: p.default for p in given if p.name not in ("observations", "actions", "normalise")}
-
-
-READ: dict[str, Callable[[str, Any], Any]] = {
-    "hidden": words.sizes,
-    "features": words.whole,
-    "bandwidth": words.number,
-    "seed": words.whole,
-    "log_std": words.number,
-    "learn_std": words.switch,
-    "squash": words.switch,
-}
-"""From what was given to what the makers take."""
+    return {k: p.default for k, p in POLICIES.describe(name).parameters.items()}

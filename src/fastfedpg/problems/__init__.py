@@ -1,25 +1,17 @@
 """Problems: finite MDPs and linear-quadratic regulators from arrays, from `.npz` files, or by name."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from fastfedpg.envs.catalogue.cart_pole import cart_pole
-from fastfedpg.envs.catalogue.pendulum import pendulum
-from fastfedpg.envs.catalogue.point_mass import point_mass
-from fastfedpg.envs.catalogue.thermostats import thermostats
 from fastfedpg.envs.environments import Environments
-from fastfedpg.errors import InputError, unknown
-from fastfedpg.gym_workers.mujoco import ant_dir, half_cheetah_vel
+from fastfedpg.errors import InputError
 from fastfedpg.mdp.transitions import Sparse
 from fastfedpg.problems import lqr_exact
 from fastfedpg.problems import tabular_exact as exact
-from fastfedpg.problems.arguments import as_kind
 from fastfedpg.problems.base import AnyProblem, KnownProblem
 from fastfedpg.problems.by_name import foreign, own_environments
 from fastfedpg.problems.catalogue.basics import compromise, garnet, random
-from fastfedpg.problems.catalogue.basics import lqr as _lqr
 from fastfedpg.problems.catalogue.grids import compromise_grid, mazes, windy_cliff
 from fastfedpg.problems.catalogue.lines import opposed_line, river_swim
 from fastfedpg.problems.catalogue.toy_text import cliff_walking, frozen_lake, taxi
@@ -29,31 +21,8 @@ from fastfedpg.problems.npz import load
 from fastfedpg.problems.tabular import TabularProblem
 from fastfedpg.problems.user_function import SUITES, is_own
 from fastfedpg.problems.with_oracle import with_oracle
-from fastfedpg.problems.with_policy import PLAYED, settings_of, with_policy
-
-ENVIRONMENTS: dict[str, Callable[..., Environments]] = {
-    "point-mass": point_mass,
-    "cart-pole": cart_pole,
-    "pendulum": pendulum,
-    "thermostats": thermostats,
-    "half-cheetah-vel": half_cheetah_vel,
-    "ant-dir": ant_dir,
-}
-PROBLEMS: dict[str, Callable[..., AnyProblem]] = {
-    "compromise": compromise,
-    "compromise-grid": compromise_grid,
-    "mazes": mazes,
-    "windy-cliff": windy_cliff,
-    "opposed-line": opposed_line,
-    "river-swim": river_swim,
-    "frozen-lake": frozen_lake,
-    "cliff-walking": cliff_walking,
-    "taxi": taxi,
-    "lqr": _lqr,
-    "random": random,
-    "garnet": garnet,
-    **ENVIRONMENTS,
-}
+from fastfedpg.problems.with_policy import settings_of, with_policy
+from fastfedpg.tables import ENVIRONMENTS, PLAYED, PROBLEMS
 
 
 def make(
@@ -70,28 +39,22 @@ def make(
         if arguments or agents is not None:
             raise InputError(f"{name} is a file; its arrays say everything, so problem_args and agents do not apply")
         return load(name, reward_range)
-    if name not in PROBLEMS:
-        raise unknown("problem", name, PROBLEMS)
+    make = PROBLEMS.resolve(name)
     if reward_range is not None:
         raise InputError(
             f"problem '{name}' says itself what its rewards range over; reward_range is for problems from a file"
         )
     if "agents" in arguments:
         raise InputError("the number of agents is set with --agents (agents=…), not as a problem argument")
-    if agents is not None:
-        arguments["agents"] = agents
-    signature, kinds = inspect.signature(PROBLEMS[name]).parameters, get_type_hints(PROBLEMS[name])
-    for key, value in arguments.items():
-        if key not in signature:
-            raise unknown(f"argument of problem '{name}'", key, [k for k in signature if k != "agents"])
-        arguments[key] = as_kind(f"argument {key} of problem '{name}'", kinds[key], value)
+    given = {**PROBLEMS.choose(name, arguments).args, **({} if agents is None else {"agents": agents})}
     try:
-        return PROBLEMS[name](**arguments)
+        made: AnyProblem = make(**given)
+        return made
     except (MemoryError, OverflowError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        given = " ".join(f"{k}={v}" for k, v in arguments.items())
-        raise InputError(f"problem '{name}' can't be made with {given}: {error or 'too little memory'}") from None
+        words = " ".join(f"{k}={v}" for k, v in {**arguments, "agents": agents}.items() if v is not None)
+        raise InputError(f"problem '{name}' can't be made with {words}: {error or 'too little memory'}") from None
 
 
 def as_environments(problem: TabularProblem) -> Environments:

@@ -1,7 +1,5 @@
 """What the makers' parameters must be, and where their random numbers come from."""
 
-from typing import Any
-
 import numpy as np
 
 from fastfedpg.errors import InputError
@@ -31,14 +29,3 @@ def generator(seed: int, what: str, agent: int | None = None) -> np.random.Gener
     at_least("seed", seed, 0)
     # Draws are counted like the runs' own keys, so that agent 7 stays the same agent whatever N is.
     return np.random.default_rng([*what.encode(), 0 if agent is None else 1 + agent, seed])
-
-
-def as_kind(what: str, kind: type, value: Any) -> Any:
-    """The value as the maker's own type; 7.0 is not silently an int, nor 'x' a number."""
-    try:
-        result = kind(value)
-        if kind is int and float(value) != result:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} is {value!r}; it must be {'a whole number' if kind is int else 'a number'}") from None
-    return result

@@ -7,11 +7,16 @@ from typing import Any
 
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
+from fastfedpg.parameters import NUMBER, WHOLE, Parameter, read_parameter
 from fastfedpg.problems import user_function
-from fastfedpg.problems.arguments import as_kind
 from fastfedpg.problems.base import KINDS, AnyProblem
 
-SETTINGS = {"gamma": float, "horizon": int, "reward_scale": float, "patience": float, "workers": int}
+SETTINGS = {
+    name: Parameter(name, kind, None, "")
+    for name, kind in (
+        ("gamma", NUMBER), ("horizon", WHOLE), ("reward_scale", NUMBER), ("patience", NUMBER), ("workers", WHOLE)
+    )
+}  # fmt: skip
 """Arguments of an adapter; all others are the foreign environment's own."""
 
 
@@ -52,7 +57,7 @@ def own_environments(
         raise InputError(f"problem '{problem}' has no argument {next(iter(rest))}; it takes {', '.join(SETTINGS)}")
     if is_environment(made):
         made.close()
-        user_function.stays()
+        user_function.stays(problem)
         make = user_function.function(problem)
         factory = partial(make, number) if user_function.takes_number(make) else make
         return environments([factory], reward_range=reward_range, name=problem, first=number, **given)
@@ -77,7 +82,7 @@ def _own(
     made = user_function.called(problem, 0)
     if is_environment(made):
         made.close()
-        user_function.stays()
+        user_function.stays(problem)
         factories = (
             [partial(make, i) for i in range(agents or 1)]
             if user_function.takes_number(make)
@@ -85,7 +90,7 @@ def _own(
         )
         return environments(factories, reward_range=reward_range, name=problem, **given)
     if isinstance(made, list | tuple):
-        user_function.stays()
+        user_function.stays(problem)
         return environments(made, reward_range=reward_range, name=problem, **given)
     if isinstance(made, KINDS):
         if agents is not None and agents != made.N:
@@ -101,5 +106,5 @@ def _own(
 def _split(problem: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """An adapter's own arguments, as what they must be, and the others."""
     words = "argument {} of problem '" + problem + "'"
-    given = {k: as_kind(words.format(k), SETTINGS[k], v) for k, v in arguments.items() if k in SETTINGS}
+    given = {k: read_parameter(words.format(k), SETTINGS[k], v) for k, v in arguments.items() if k in SETTINGS}
     return given, {k: v for k, v in arguments.items() if k not in SETTINGS}

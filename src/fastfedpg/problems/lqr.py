@@ -120,7 +120,7 @@ class LQRProblem(LQRArrays):
             raise InputError(
                 f"tau = {tau:g}; a linear-quadratic regulator ({self.name}) has no entropy, so it must be 0"
             )
-        oracle_settings(oracle, ORACLES[oracle].settings, dict(settings))
+        oracle_settings(oracle, ORACLES.takes(oracle), dict(settings))
         model = self.model
         return Problem(
             (self.Q, self.R),

@@ -15,7 +15,7 @@ from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.finite_env import finite
 from fastfedpg.envs.jax_env import play
 from fastfedpg.errors import InputError
-from fastfedpg.oracles import ORACLES
+from fastfedpg.oracles import ORACLES, preparation
 from fastfedpg.policies import Acting
 from fastfedpg.problems import tabular_exact
 from fastfedpg.problems.tabular_arrays import TabularArrays
@@ -125,8 +125,8 @@ class TabularProblem(TabularArrays):
 
     def with_oracle(self, oracle: str, tau: float, settings: Mapping[str, Any]) -> Problem:
         """What the runtimes take: what the agents share is a closure, and their costs, or all they have, the task."""
-        prepare, make = ORACLES[oracle].prepare, ORACLES[oracle].make
-        settings = oracle_settings(oracle, ORACLES[oracle].settings, dict(settings))
+        make = ORACLES.resolve(oracle)
+        prepare, settings = preparation(make), oracle_settings(oracle, ORACLES.takes(oracle), dict(settings))
 
         def build(model: Any, cost: Any) -> Oracle:
             return make(model, cost, self.gamma, tau=tau, **settings)

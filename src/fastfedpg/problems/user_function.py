@@ -1,15 +1,14 @@
 """A user's own module:function, which makes environments or a problem."""
 
-import importlib
 import inspect
 import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastfedpg.errors import InputError, unknown
+from fastfedpg import registry
+from fastfedpg.errors import InputError
+from fastfedpg.registry import raised
 
 SUITES = ("gym", "gymnax")
 """What stands before a colon and is no module of the user's."""
@@ -18,7 +17,7 @@ RETURNS = "a gymnasium environment, or a problem"
 
 
 def is_own(problem: str) -> bool:
-    """Whether a problem is a module:function."""
+    """Whether a problem is a module:function, or a file.py:function."""
     module, colon, _ = problem.partition(":")
     return bool(colon) and module not in SUITES and not problem.endswith(".npz")
 
@@ -33,14 +32,13 @@ def called(problem: str, number: int) -> Any:
         raise InputError(f"{words}; called with the agent's number, or nothing, it returns {RETURNS}") from error
 
 
-def parts(problem: str) -> tuple[str, str]:
-    """The module and the function."""
-    module, _, name = problem.partition(":")
+def check_name(problem: str) -> None:
+    """Refuse what names no module and function."""
+    module, _, name = problem.rpartition(":")
     if not (module and name):
         raise InputError(
             f"problem '{problem}': an agent knows its own; name a problem, or a module:function of this site's"
         )
-    return module, name
 
 
 def takes_number(make: Callable[..., Any]) -> bool:
@@ -50,44 +48,13 @@ def takes_number(make: Callable[..., Any]) -> bool:
 
 def function(problem: str) -> Callable[..., Any]:
     """The function that a problem names, for example `hospital:make`."""
-    module, name = parts(problem)
-    try:
-        with _beside(Path.cwd()):
-            found = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        gone = error.name if isinstance(error, ModuleNotFoundError) else None
-        if gone is None or not f"{module}.".startswith(f"{gone}."):
-            raise InputError(f"problem '{problem}': module '{module}' can't be imported: {raised(error)}") from error
-        raise InputError(
-            f"problem '{problem}': no module '{gone}' in {Path.cwd()}, where this was started, nor among those that "
-            "are installed; start it in the module's folder"
-        ) from None
-    make = getattr(found, name, None)
-    if callable(make):
-        return make
-    own = [k for k, f in vars(found).items() if inspect.isfunction(f) and f.__module__ == module]
-    raise unknown(f"function of {found.__file__ or module}", name, own)
+    check_name(problem)
+    return registry.load("problem", problem)
 
 
-@contextmanager
-def _beside(folder: Path) -> Iterator[None]:
-    """Modules in that folder can be imported."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-
-
-def stays() -> None:
-    """Modules of this folder can be imported from now on, also by the processes that play."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-
-
-def raised(error: BaseException) -> str:
-    """What was raised, and the first place on the way there that is not ours."""
-    ours = ("<frozen importlib", __file__, importlib.__file__)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
-    where = f" ({frames[0].filename}, line {frames[0].lineno})" if frames else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"
+def stays(problem: str) -> None:
+    """Modules of the function's folder can be imported from now on, also by the processes that play."""
+    place = problem.rpartition(":")[0]
+    folder = str((Path.cwd() / place).parent if place.endswith(".py") else Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

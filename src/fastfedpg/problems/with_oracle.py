@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fastfedpg.core import Problem
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
 from fastfedpg.problems.base import AnyProblem
 
@@ -20,8 +20,8 @@ def with_oracle(problem: AnyProblem, oracle: str = "exact", tau: float = 0.0, **
         >>> with_oracle(problems.compromise(), "gpomdp", B=8, K=20, baseline="leave-one-out").N
         2
     """
-    if not problem.played and oracle not in ORACLES:
-        raise unknown("oracle", oracle, ORACLES)
-    if not problem.played and not (np.isfinite(tau) and tau >= 0):
-        raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0")
+    if not problem.played:
+        ORACLES.resolve(oracle)
+        if not (np.isfinite(tau) and tau >= 0):
+            raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0")
     return problem.with_oracle(oracle, tau, settings)

@@ -1,6 +1,5 @@
 """From environments, a policy and an oracle's name to what the runtimes take."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,17 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Evaluation, Oracle, Problem, Task, key_for
+from fastfedpg.core import Evaluation, Problem, Task, key_for
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import EnvironmentFailed, InputError, unknown
-from fastfedpg.oracles.critic import actor_critic
-from fastfedpg.oracles.played import Game, gpomdp, reinforce
+from fastfedpg.oracles import PLAYED
+from fastfedpg.oracles.played import Game
 from fastfedpg.policies import Policy
 from fastfedpg.problems.tabular_checks import oracle_settings as checked
-
-PLAYED: dict[str, Callable[..., Oracle]] = {"reinforce": reinforce, "gpomdp": gpomdp, "actor_critic": actor_critic}
-"""Oracles that need only be able to play."""
+from fastfedpg.registry import is_own
 
 EVALUATION = 2**31 - 1
 """The seed of the episodes that policies are compared on: no run's own, and the same for all methods and seeds."""
@@ -26,10 +23,9 @@ EVALUATION = 2**31 - 1
 
 def settings_of(oracle: str) -> dict[str, bool]:
     """The names of an oracle's own settings, and whether each must be given; K is every oracle's."""
-    if oracle not in PLAYED:
+    if oracle not in PLAYED and not is_own(oracle):
         raise unknown("oracle for environments that are played", oracle, PLAYED)
-    parameters = inspect.signature(PLAYED[oracle]).parameters
-    return {"K": False} | {name: p.default is p.empty for name, p in parameters.items() if name != "game"}
+    return {"K": False} | PLAYED.takes(oracle)
 
 
 def with_policy(
@@ -74,7 +70,7 @@ def with_policy(
         return Worth(J, found.rewards.sum(axis=1).mean(), found)
 
     ids = np.arange(environments.N, dtype=np.int32)
-    make = PLAYED[oracle]
+    make = PLAYED.resolve(oracle)
     return Problem(
         environments.tasks,
         ids,

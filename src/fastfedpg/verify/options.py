@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fastfedpg.experiment.config import Pairs
+from fastfedpg.experiment.words import Pairs
 
 Show: TypeAlias = Callable[[int, str], None]
 """Called as show(part, title) before each piece of the work."""

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.config import Config, fit, read_toml
+from fastfedpg.experiment.config import Config, read_toml
 from fastfedpg.federation.kit import scripts, units
 from fastfedpg.federation.kit.machines import AUTHORITY, ETC, KIT, LINK_PORT, LOOPBACK, SERVER, Plan
 from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.transport import flower_commands, keys
 from fastfedpg.files import write_atomically, write_text
+from fastfedpg.parameters import fit
 
 TRY = Config(problem="compromise-grid", oracle="gpomdp", baseline="leave-one-out", H=20, eta=2.0, B=32, K=50, rounds=3)
 """What a kit's settings say before they are filled in: a problem that every machine has, to see that all is well."""

@@ -1,0 +1,71 @@
+"""`fastfedpg sweep`: one algorithm with several values of its settings, each combination a run, side by side."""
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from fastfedpg.cli.compare import carry_out
+from fastfedpg.cli.consoles import noting
+from fastfedpg.cli.flags import folder_name, new_name, option, settings_for
+from fastfedpg.comparison import run_cells
+from fastfedpg.comparison.spec import Comparison
+from fastfedpg.errors import InputError
+from fastfedpg.experiment.progress import progress
+
+EXAMPLE = "fastfedpg sweep --problem compromise --H 5 10 20 --eta 0.1 0.5 --rounds 50"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Run one algorithm with every combination of several values: any flag of a run may be given more than one."""
+
+    budget: Literal["samples", "rounds", "bytes"] = option(
+        "samples", "What all combinations may spend alike: as much as the first does in --rounds rounds.", "run"
+    )
+    config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
+    overwrite: bool = option(False, "Replace an earlier comparison in that folder.")
+
+
+SEVERAL = ("--reward-range", "--problem-args", "--policy-args")
+"""Flags with several words of their own."""
+
+
+def sweep(arguments: list[str], console: Console, errors: Console) -> int:
+    """Run one algorithm with every combination of several values of its settings, and compare them."""
+    once, swept = split(arguments)
+    config, (parsed,) = settings_for((Sweep,), "fastfedpg sweep", once, example=EXAMPLE)
+    if not swept:
+        raise InputError("sweep over what? Give a flag several values, as in --H 5 10 20")
+    tables = [dict(zip(swept, values, strict=True)) for values in product(*swept.values())]
+    cells = {
+        ",".join(f"{k}={v}" for k, v in table.items()): {"algorithm": config.algorithm, **table} for table in tables
+    }
+    comparison = Comparison(config, (), {"all": config.eta}, parsed.budget, cells=cells)
+    note, show = noting(errors), lambda title, rounds: progress(errors, title, rounds)
+    out = parsed.out or new_name(Path("runs") / f"sweep-{folder_name(config.problem)}")
+    work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
+    return carry_out(work, out, console, errors)
+
+
+def split(arguments: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """The flags that have one value, and those that have several, with them; the first value stands for them all."""
+    once: list[str] = []
+    swept: dict[str, list[str]] = {}
+    k = 0
+    while k < len(arguments):
+        end = k + 1
+        while end < len(arguments) and not arguments[end].startswith("--"):
+            end += 1
+        flag, values = arguments[k], arguments[k + 1 : end]
+        if flag.startswith("--") and flag not in SEVERAL and len(values) > 1:
+            name = flag[2:].replace("-", "_")
+            if len({*values}) < len(values):
+                raise InputError(f"{flag} {' '.join(values)}: each value once")
+            swept[name], values = values, values[:1]
+        once += [flag, *values]
+        k = end
+    return once, swept

@@ -1,0 +1,81 @@
+"""Everything that has a name, a row each: where its factory is. Nothing is imported until it is asked for."""
+
+from fastfedpg.registry import Table
+
+ALGORITHMS = Table(
+    "algorithm",
+    {
+        "fast_fedpg": "algorithms.fast_fedpg:fast_fedpg",
+        "fedavg_pg": "algorithms.fedavg_pg:fedavg_pg",
+        "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
+        "centralised_pg": "algorithms.centralised_pg:centralised_pg",
+        "independent_pg": "algorithms.independent_pg:independent_pg",
+    },
+)
+
+ORACLES = Table(
+    "oracle",
+    {
+        "exact": "oracles.exact:exact",
+        "truncated": "oracles.exact:truncated",
+        "reinforce": "oracles.sampled:reinforce",
+        "gpomdp": "oracles.sampled:gpomdp",
+    },
+    given=("model", "cost", "gamma", "tau"),
+)
+"""Oracles of a problem whose numbers are known."""
+
+PLAYED = Table(
+    "oracle",
+    {
+        "reinforce": "oracles.played:reinforce",
+        "gpomdp": "oracles.played:gpomdp",
+        "actor_critic": "oracles.critic:actor_critic",
+    },
+    given=("game",),
+)
+"""Oracles that need only be able to play."""
+
+POLICIES = Table(
+    "policy",
+    {
+        "table": "policies.makers:table",
+        "linear": "policies.makers:linear",
+        "fourier": "policies.makers:fourier",
+        "mlp": "policies.makers:mlp",
+    },
+    given=("observations", "actions", "normalise"),
+)
+
+ENVIRONMENTS = Table(
+    "problem",
+    {
+        "point-mass": "envs.catalogue.point_mass:point_mass",
+        "cart-pole": "envs.catalogue.cart_pole:cart_pole",
+        "pendulum": "envs.catalogue.pendulum:pendulum",
+        "thermostats": "envs.catalogue.thermostats:thermostats",
+        "half-cheetah-vel": "gym_workers.mujoco:half_cheetah_vel",
+        "ant-dir": "gym_workers.mujoco:ant_dir",
+    },
+    given=("agents",),
+)
+
+PROBLEMS = Table(
+    "problem",
+    {
+        "compromise": "problems.catalogue.basics:compromise",
+        "compromise-grid": "problems.catalogue.grids:compromise_grid",
+        "mazes": "problems.catalogue.grids:mazes",
+        "windy-cliff": "problems.catalogue.grids:windy_cliff",
+        "opposed-line": "problems.catalogue.lines:opposed_line",
+        "river-swim": "problems.catalogue.lines:river_swim",
+        "frozen-lake": "problems.catalogue.toy_text:frozen_lake",
+        "cliff-walking": "problems.catalogue.toy_text:cliff_walking",
+        "taxi": "problems.catalogue.toy_text:taxi",
+        "lqr": "problems.catalogue.basics:lqr",
+        "random": "problems.catalogue.basics:random",
+        "garnet": "problems.catalogue.basics:garnet",
+        **ENVIRONMENTS.rows,
+    },
+    given=("agents",),
+)
