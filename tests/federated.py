@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from fastfedpg.federation import wire
-from fastfedpg.federation.localhost import localhost
+from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.transport import flower_commands
 
 
@@ -65,7 +65,7 @@ def call_server(out: Path, asked: dict) -> int:
     how = Deployment(Terms(), Address(), local=True)
     with (
         deployment.opened(config, out, False, how) as (planned, how),
-        localhost.started(out, planned, how, print) as address,
+        start_all.started(out, planned, how, print) as address,
     ):
         shared = {"problem": "private"} | {k: v for k, v in asked["config"].items() if k != "problem"}
         flags = [word for name, value in shared.items() for word in (f"--{name}", str(value))]
@@ -80,7 +80,7 @@ def main() -> int:
     from fastfedpg.experiment.config import from_mapping
 
     out, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
-    good, started = localhost.agent_words, localhost.started
+    good, started = start_all.agent_words, start_all.started
 
     def agent_words(config, agent, *arguments):
         words = [*good(config, agent, *arguments), *(["--tell"] if asked.get("server") else [])]
@@ -91,9 +91,9 @@ def main() -> int:
         space = asked.get("netns", {}).get(str(agent))
         return words if space is None else [flower_commands.program("ip"), "netns", "exec", space, *words]
 
-    localhost.agent_words = agent_words
-    host = asked.get("host", localhost.LOOPBACK)
-    localhost.started = lambda out, planned, how, say: started(out, planned, how, say, host, node)
+    start_all.agent_words = agent_words
+    host = asked.get("host", start_all.LOOPBACK)
+    start_all.started = lambda out, planned, how, say: started(out, planned, how, say, host, node)
     if sys.argv[3:] == ["resume"]:
         return cli.main(["resume", str(out)])
     if asked.get("server"):

@@ -67,7 +67,7 @@ def test_paper_page_names_what_exists():
 
 
 LAYERS = (
-    "errors messages precision",
+    "errors messages precision children",
     "files",
     "core kernels",
     "spaces optimisers mdp statistics",

@@ -30,9 +30,9 @@ from grid import agents_of, declared, engine_of, federated, grid_of, identity, s
 from sites import EVERYBODY, EXACT, FAST, OTHER, ROUNDS, ZERO, Faulty, by_hand, gone, listening, mode
 
 # isort: split
+from fastfedpg.children import family
 from fastfedpg.federation import deployment, protocol, site, wire
-from fastfedpg.federation.localhost import localhost
-from fastfedpg.federation.localhost.processes import descendants
+from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.terms import Address, Deployment, Terms
 from fastfedpg.federation.transport import engine
 from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Remote
@@ -206,7 +206,7 @@ def test_the_progress_line_of_a_deployed_run_says_its_stage(tmp_path, monkeypatc
         stage("round 1, gradient: 2 of 2 answers")
         raise Stopped("enough")
 
-    monkeypatch.setattr(localhost, "started", started)
+    monkeypatch.setattr(start_all, "started", started)
     monkeypatch.setattr(deployment, "carry_out", carry_out)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "160")
@@ -224,12 +224,14 @@ ENDED_TWICE = """
 import sys
 from pathlib import Path
 from fastfedpg.entry import main
-from fastfedpg.federation import child, commands, machine
+from fastfedpg import children
+from fastfedpg.federation.localhost import start_all
+from fastfedpg.federation.transport import flower_commands
 
 deaf = ["/bin/sh", "-c", 'trap : TERM; while true; do mkdir -p "$0"; sleep 0.1; done']
-child.END_SECONDS = 2.0
-commands.superlink = lambda *words: [*deaf, "."]
-machine.agent_words = lambda config, agent, socket, *rest: [*deaf, str(socket.parent)]
+children.END_SECONDS = 2.0
+flower_commands.superlink = lambda *words: [*deaf, "."]
+start_all.agent_words = lambda config, agent, socket, *rest: [*deaf, str(socket.parent)]
 sys.argv = ["fastfedpg", "federate", "--problem", "compromise", "--insecure", "--out", "out"]
 main()
 """
@@ -244,7 +246,7 @@ def test_asked_twice_to_end_it_still_tidies_up(tmp_path):
     ) as process:
         assert process.stderr.readline() == "note: starting the SuperLink\n"
         end = time.monotonic() + 20
-        while len(everyone := descendants([process.pid])) < 4 or not [*(tmp_path / "tmp").iterdir()]:
+        while len(everyone := [p.pid for p in family([process.pid])]) < 4 or not [*(tmp_path / "tmp").iterdir()]:
             assert time.monotonic() < end
             time.sleep(0.05)
         time.sleep(0.5)  # until the agents are deaf
@@ -263,7 +265,7 @@ def test_asked_twice_to_end_it_still_tidies_up(tmp_path):
 KILLED = """
 import sys, time
 from pathlib import Path
-from fastfedpg.federation.processes import Processes
+from fastfedpg.federation.localhost.processes import Processes
 
 with Processes(Path("logs"), print) as processes:
     deaf = "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -277,7 +279,9 @@ def test_killed_it_leaves_nobody(tmp_path):
     """SIGKILL of a process ends its child that hears no SIGTERM, and that one's own child, within seconds."""
     with subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path) as process:
         end = time.monotonic() + 30
-        while len(everyone := descendants([process.pid])) < 4:  # it, its guard, its child, its child's child
+        while (
+            len(everyone := [p.pid for p in family([process.pid])]) < 4
+        ):  # it, its guard, its child, its child's child
             assert time.monotonic() < end
             time.sleep(0.05)
         process.kill()

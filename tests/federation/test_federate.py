@@ -20,10 +20,10 @@ import pytest
 pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
 
 from fastfedpg import fast_fedpg, simulate, with_oracle
+from fastfedpg.children import family
 from fastfedpg.core import key_for
 from fastfedpg.experiment import plan
 from fastfedpg.experiment.config import from_mapping
-from fastfedpg.federation.localhost.processes import descendants
 from fastfedpg.runtime.loop import _at as at
 from fastfedpg.runtime.loop import answer, serve, stack
 
@@ -88,7 +88,7 @@ class Federation:
     def pid(self, *words):
         """The one process of the federation whose command has these words; not the wrapper that became it."""
         found = []
-        for pid in descendants([self.process.pid]):
+        for pid in [p.pid for p in family([self.process.pid])]:
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
@@ -113,7 +113,7 @@ class Federation:
 
     def clean_up(self):
         if self.process is not None and self.process.poll() is None:
-            everyone = descendants([self.process.pid])
+            everyone = [p.pid for p in family([self.process.pid])]
             for pid in everyone:
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -259,7 +259,7 @@ def test_interrupted_then_killed_and_everything_starts_again(federation):
 
 def ends(run, number, code):
     """The server ends so, and with it all that it started."""
-    everyone = descendants([run.process.pid])
+    everyone = [p.pid for p in family([run.process.pid])]
     assert len(everyone) > 6
     os.kill(run.process.pid, number)
     run.finish(60, code)

@@ -24,7 +24,7 @@ from fastfedpg.experiment.config import from_toml
 from fastfedpg.federation import site
 from fastfedpg.federation.kit import folders
 from fastfedpg.federation.kit.machines import Plan, check_host
-from fastfedpg.federation.localhost import localhost
+from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import flower_commands, keys, unix_socket
 from fastfedpg.federation.transport.proxy import FLEET
@@ -130,13 +130,13 @@ def test_units_say_what_federate_would_run_up_to_paths(made):
         "server/fastfedpg-superlink": flower_commands.superlink(
             ("127.0.0.1", 8000), Path("/var/lib/fastfedpg-server/superlink.db"), etc / "server"
         ),
-        "server/fastfedpg-proxy": localhost.proxy_words("0.0.0.0:8443", loopback, etc / "server", PLAN.limit),
+        "server/fastfedpg-proxy": start_all.proxy_words("0.0.0.0:8443", loopback, etc / "server", PLAN.limit),
     }
     for i in range(3):
         wanted[f"site-{i}/fastfedpg-node"] = flower_commands.supernode(
             "fed.example.org:8443", 9094, socket, PLAN.limit, etc / "node/ca.crt", etc / "node" / f"agent-{i}"
         )
-        words = localhost.agent_words(
+        words = start_all.agent_words(
             etc / "agent" / "agent.toml", i, socket, Path("/var/lib/fastfedpg-agent"), "private"
         )
         wanted[f"site-{i}/fastfedpg-agent"] = [*words, "--group", "fastfedpg-socket"]

@@ -292,7 +292,7 @@ def test_no_process_survives_its_parent(tmp_path):
     script.write_text(
         textwrap.dedent("""
         import os, jax, jax.numpy as jnp, own_envs
-        from fastfedpg.envs.gymnasium import environments
+        from fastfedpg.gym_workers.adapter import environments
 
         class Mine(own_envs.Line):
             def step(self, action):

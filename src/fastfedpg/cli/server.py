@@ -100,7 +100,7 @@ def _carry_out(
     planned: Plan, how: Deployment, out: Path, found: Checkpoint | None, console: Console, errors: Console
 ) -> int:
     from fastfedpg.federation import deployment
-    from fastfedpg.federation.localhost import localhost
+    from fastfedpg.federation.localhost import start_all
 
     def work(report: Report, note: Note) -> Result:
         stage = lambda words: report(stage=words)
@@ -112,7 +112,7 @@ def _carry_out(
         with ExitStack() as stack:
             here = how
             if how.local:
-                started = localhost.started(out, planned, how, say)
+                started = start_all.started(out, planned, how, say)
                 here = replace(how, address=stack.enter_context(started))
             return deployment.carry_out(planned, here, out, report, found, say, stage=stage)
 

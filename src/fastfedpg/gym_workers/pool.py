@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fastfedpg import children
 from fastfedpg.errors import EnvironmentFailed, InputError
 from fastfedpg.gym_workers import shared_memory
 from fastfedpg.gym_workers.worker_handle import Job, Member, Sent, end
@@ -150,7 +151,7 @@ class Pool:
         try:
             code = member.process.wait(timeout=1)  # it hung up, and is about to end
         except subprocess.TimeoutExpired:
-            member.kill()
+            children.end([member.process], seconds=0)
             code = member.process.wait()
         how = f"ended with exit code {code}"
         if code < 0:
@@ -179,19 +180,9 @@ class Pool:
         beat = self.beats[2 * number : 2 * number + 2]
         beat[0] = shared_memory.STARTING
         with theirs, end_of_line:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    PROGRAM.format([*map(str, sys.path)]),
-                    *map(str, (*fds, self.front, number)),
-                ],
-                stdin=subprocess.DEVNULL,
-                pass_fds=fds,
-                env=self.variables,
-                start_new_session=True,  # Ctrl-C is for the parent; and the group can be ended as one
-            )
+            program = PROGRAM.format([*map(str, sys.path)])
+            command = [sys.executable, "-P", "-c", program, *map(str, (*fds, self.front, number))]
+            process = children.start(command, self.variables, pass_fds=fds)
         return Member(process, Connection(ours.detach()), line, beat)
 
     def play(

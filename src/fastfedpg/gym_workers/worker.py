@@ -3,18 +3,14 @@
 Arrays are in memory shared with the parent; over the connection come small messages.
 """
 
-import fcntl
 import mmap
-import os
 import pickle
-import select
-import signal
-import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
+from fastfedpg import children
 from fastfedpg.gym_workers import render
 from fastfedpg.gym_workers.faults import Refused, Wrong, blamed
 from fastfedpg.gym_workers.flatten import described
@@ -74,24 +70,9 @@ class Worker:
         return render.frames(self.given[environment], self.policies[policy], self.beat, *how)
 
 
-def tied_to_parent(lifeline: int) -> None:
-    """End this process and what it has started when the parent is gone, even if an environment never returns."""
-    group = os.getpgrp()
-    if hasattr(fcntl, "F_SETSIG"):  # the kernel's doing: no interpreter lock is in its way
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -group)
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-
-    def wait() -> None:
-        select.select([lifeline], [], [])  # a thread that reads would be woken in the signal's stead
-        os.killpg(group, signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 def main(connection: int, lifeline: int, memory: int, front: int, number: int) -> None:
     """Answer the parent's messages."""
-    tied_to_parent(lifeline)
+    children.end_with_line(lifeline)
     talk: Connection[Any, Any] = Connection(connection)
     beat = memoryview(mmap.mmap(memory, front)).cast("q")[2 * number : 2 * number + 2]
     worker = Worker(memory, beat)

@@ -5,15 +5,14 @@ import hashlib
 import inspect
 import io
 import os
-import signal
 import socket
-import subprocess
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from fastfedpg import children
 from fastfedpg.errors import InputError
 from fastfedpg.gym_workers import shared_memory
 
@@ -41,7 +40,7 @@ class Job(NamedTuple):
 class Member:
     """A worker process, as its parent sees it."""
 
-    process: subprocess.Popen[bytes]
+    process: children.Child
     talk: "Connection[Any, Any]"
     lifeline: socket.socket
     beat: Any  # what it is at: (step, trajectory)
@@ -58,11 +57,6 @@ class Member:
         names = [x.digest for x in news if x.digest]
         with contextlib.suppress(OSError):  # a process that is gone or stuck is noticed where its answer is awaited
             self.talk.send(((*news[0], *news[1]), job.what, (*names, *job.args)))
-
-    def kill(self) -> None:
-        """Kill it and what it has started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
 
     def silent(self) -> float:
         """Seconds since it last moved."""
@@ -90,10 +84,8 @@ def end(members: list[Member], owner: int) -> None:
     """End the processes and what they have started; one that was forked off the owner leaves them alone."""
     if os.getpid() != owner:
         return
+    children.end((member.process for member in members), seconds=0)
     for member in members:
-        member.kill()
-    for member in members:
-        member.process.wait()
         member.talk.close()
         member.lifeline.close()
     members.clear()

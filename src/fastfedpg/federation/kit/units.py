@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fastfedpg.federation.kit.machines import ETC, HERE, LINK_PORT, LOOPBACK, NODE_PORT, SERVER, STATE, Plan, socket
-from fastfedpg.federation.localhost import localhost
+from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import flower_commands, keys
@@ -48,7 +48,7 @@ def proxy_words(plan: Plan) -> list[str]:
     """The proxy in front of it."""
     listen = f"[{plan.listen}]:{plan.port}" if ":" in plan.listen else f"{plan.listen}:{plan.port}"
     address = Address(f"{LOOPBACK}:{LINK_PORT}", ETC / SERVER / keys.CA)
-    return _installed(plan, localhost.proxy_words(listen, address, ETC / SERVER, plan.limit))
+    return _installed(plan, start_all.proxy_words(listen, address, ETC / SERVER, plan.limit))
 
 
 def node_words(i: int, plan: Plan) -> list[str]:
@@ -63,7 +63,7 @@ def node_words(i: int, plan: Plan) -> list[str]:
 def agent_words(i: int, plan: Plan) -> list[str]:
     """A site's agent."""
     config, state = ETC / "agent" / "agent.toml", STATE / "fastfedpg-agent"
-    words = localhost.agent_words(config, i, socket(), state, plan.keys)
+    words = start_all.agent_words(config, i, socket(), state, plan.keys)
     return [*_installed(plan, words), "--group", plan.group]
 
 

@@ -1,18 +1,17 @@
 """Processes that one process starts, keeps running, and ends; all of them, and what they started themselves."""
 
-import os
 import secrets
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fastfedpg import children
 from fastfedpg.errors import Stopped
-from fastfedpg.federation.localhost import die_with_parent
 
 WATCH_SECONDS = 0.5
 LONGEST_PAUSE = 10.0
@@ -27,21 +26,15 @@ class Started:
     environment: dict[str, str]
     log: Path
     stage: int = 0  # higher ones end first
-    running: "subprocess.Popen[bytes]" = field(init=False)
+    running: children.Child = field(init=False)
     ends: int = 0
     next: float = 0.0
 
     def start(self) -> None:
         """Start it, or start it again; a request to end that reaches the terminal does not reach it."""
         with self.log.open("ab") as log:
-            self.running = subprocess.Popen(
-                die_with_parent.words(self.words),
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            command = children.tie(self.words)
+            self.running = children.start(command, self.environment, stdout=log, stderr=subprocess.STDOUT)
 
 
 class Processes:
@@ -57,7 +50,7 @@ class Processes:
         self.watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Processes":
-        self.guard = die_with_parent.guard(self.mark)
+        self.guard = children.guard(self.mark)
         self.watcher.start()
         return self
 
@@ -66,11 +59,11 @@ class Processes:
         while not self.ended.is_set():  # a thread's join that is interrupted takes the thread for ended
             with suppress(KeyboardInterrupt):  # asked a second time to end: nothing may outlive us
                 self.ended.wait()
-        die_with_parent.dismiss(self.guard)
+        children.dismiss(self.guard)
 
     def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
         """Start a process under a name; what it prints goes to its own log."""
-        new = Started(name, words, die_with_parent.marked(environment, self.mark), self.logs / f"{name}.log", stage)
+        new = Started(name, words, children.mark_environment(environment, self.mark), self.logs / f"{name}.log", stage)
         new.start()
         self.started[name] = new
         return new
@@ -95,7 +88,7 @@ class Processes:
             # The last stage first: a node says goodbye to its SuperLink, and is let in again at once the next time.
             try:
                 for stage in sorted({s.stage for s in self.started.values()}, reverse=True):
-                    end([s.running for s in self.started.values() if s.stage == stage])
+                    children.end([s.running for s in self.started.values() if s.stage == stage])
             finally:
                 self.ended.set()
 
@@ -113,53 +106,6 @@ class Processes:
                 process.start()
             except OSError as error:
                 self.say(f"{process.name} can't be started: {error}")
-
-
-def end(running: "Iterable[subprocess.Popen[bytes]]") -> None:
-    """Ask processes to end, with all their descendants; those that do not listen are killed."""
-    roots = [p for p in running if p.poll() is None]
-    # Noted before anybody ends: an orphan is nobody's descendant any more.
-    everyone = {pid: _born(pid) for pid in descendants([p.pid for p in roots])}
-    for p in roots:
-        with suppress(ProcessLookupError):
-            p.send_signal(signal.SIGTERM)
-    limit = time.monotonic() + die_with_parent.END_SECONDS
-    alive = lambda: [pid for pid, born in everyone.items() if born is not None and _born(pid) == born]
-    while time.monotonic() < limit and (any(p.poll() is None for p in roots) or alive()):
-        time.sleep(0.05)
-    for pid in alive():
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    for p in roots:
-        p.wait()
-
-
-def descendants(roots: Iterable[int]) -> list[int]:
-    """Processes and all that they started, directly or not."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and (found := _stat(int(entry.name))) is not None:
-            children.setdefault(int(found[1]), []).append(int(entry.name))
-    found_all, todo = [], [*roots]
-    while todo:
-        pid = todo.pop()
-        found_all.append(pid)
-        todo += children.get(pid, [])
-    return found_all
-
-
-def _stat(pid: int) -> list[str] | None:
-    """State, parent and so on of a process: what follows its name, which may hold anything."""
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return None
-
-
-def _born(pid: int) -> str | None:
-    """When a process began: with its number it names one process only; nothing for one that has ended."""
-    found = _stat(pid)
-    return None if found is None or found[0] == "Z" else found[19]
 
 
 def _how(code: int) -> str:

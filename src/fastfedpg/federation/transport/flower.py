@@ -14,7 +14,7 @@ from flwr.app import Array, ArrayRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fastfedpg.federation.localhost import die_with_parent
+from fastfedpg import children
 from fastfedpg.federation.transport import unix_socket
 from fastfedpg.federation.transport.engine import Answer, Failure, carry
 
@@ -44,7 +44,7 @@ def _deliver(message: Message, context: Context) -> Message:
 @server_app.main()
 def _main(grid: Grid, context: Context) -> None:
     """Offer Flower's grid to the server, as long as it listens."""
-    die_with_parent.end_with_parent()  # without its SuperLink a ServerApp tries for ever to say goodbye
+    children.end_with_parent()  # without its SuperLink a ServerApp tries for ever to say goodbye
     path = Path(str(context.run_config["socket"]))
     carry(FlowerEngine(grid), unix_socket.dial(path), int(context.run_config["limit"]))
 
