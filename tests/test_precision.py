@@ -16,7 +16,6 @@ from fastfedpg.comparison import Comparison, compare, run_cells
 from fastfedpg.experiment import Settings
 from fastfedpg.precision import float64
 from fastfedpg.problems import compromise, lqr_exact, tabular_exact
-from fastfedpg.problems.base import gap_function, gradient_function
 
 SOURCE = Path(ff.__file__).parent
 SAMPLED = ff.Config("compromise", oracle="gpomdp", H=2, B=4, K=5, eta=0.3, rounds=3)
@@ -105,7 +104,7 @@ def test_constants_of_the_theory():
     """Gradients too are made in 32-bit mode: their arrays must not be rounded before they are used."""
 
     def constants():
-        gradients, gaps = gradient_function(compromise(), 0.1), gap_function(compromise(), 0.1)
+        gradients, gaps = compromise().gradients(0.1), compromise().gap(0.1)
         found = theory.pilot(gradients, gaps, np.zeros(3), rounds=5)
         return found.L, found.gaps, theory.smoothness_estimate(gradients, found.thetas[None, :2])
 
