@@ -14,6 +14,7 @@ from pathlib import Path
 from fastfedpg.federation import wire
 from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.transport import flower_commands
+from fastfedpg.precision import float64
 
 
 def serve_badly(arguments: list[str], fault: dict) -> int:
@@ -97,7 +98,7 @@ def main() -> int:
     if sys.argv[3:] == ["resume"]:
         return cli.main(["resume", str(out)])
     if asked.get("server"):
-        return call_server(out, asked)
+        return float64(call_server)(out, asked)
     file = out.with_suffix(".toml")
     file.write_text(from_mapping(asked["config"]).to_toml())
     flags = [word for name, value in asked.get("terms", {}).items() for word in (f"--{name}", str(value))]

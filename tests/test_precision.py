@@ -45,9 +45,8 @@ def test_the_mode_is_that_of_the_call_alone():
 
 
 def test_nobody_else_asks_for_it():
-    """One place in the library, and the command line, which is a process of ours."""
     asks = {file.name for file in SOURCE.rglob("*.py") if "enable_x64" in file.read_text()}
-    assert asks == {"precision.py", "entry.py"}
+    assert asks == {"precision.py"}
 
 
 @pytest.mark.parametrize("config", [SAMPLED, PLAYED], ids=lambda c: c.problem)

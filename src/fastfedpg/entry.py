@@ -92,8 +92,6 @@ def main() -> None:
     from fastfedpg import cli
 
     cli.prepare(sys.argv[1:])
-    if jax := sys.modules.get("jax"):  # help does without
-        jax.config.update("jax_enable_x64", True)
     for number in requests:
         signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):

@@ -56,9 +56,13 @@ def load(name: str) -> Command:
 
 def prepare(arguments: list[str]) -> None:
     """Import what a command needs before it is called; help needs nothing of the sort."""
-    if arguments and arguments[0] in COMMANDS and not {"-h", "--help"} & {*arguments}:
+    if arguments and arguments[0] in COMMANDS and not _asks_for_help(arguments):
         load(arguments[0])
         import_module("fastfedpg.comparison.run_cells")
+
+
+def _asks_for_help(arguments: list[str]) -> bool:
+    return bool({"-h", "--help"} & {*arguments})
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,7 +80,12 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
-        return load(arguments[0])(arguments[1:], console, errors)
+        command = load(arguments[0])
+        if not _asks_for_help(arguments):
+            from fastfedpg.precision import float64  # with JAX
+
+            command = float64(command)
+        return command(arguments[1:], console, errors)
     except InputError as error:
         return say(errors, str(error), 2)
     except EnvironmentFailed as error:
