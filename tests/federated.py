@@ -65,8 +65,8 @@ def call_server(out: Path, asked: dict) -> int:
     config = from_mapping(asked["config"])
     how = Deployment(Terms(), Address(), local=True)
     with (
-        deployment.opened(config, out, False, how) as (planned, how),
-        start_all.started(out, planned, how, print) as address,
+        deployment.begin_deployed(config, out, False, how) as (planned, how),
+        start_all.start_federation(out, planned, how, print) as address,
     ):
         shared = {"problem": "private"} | {k: v for k, v in asked["config"].items() if k != "problem"}
         flags = [word for name, value in shared.items() for word in (f"--{name}", str(value))]
@@ -81,7 +81,7 @@ def main() -> int:
     from fastfedpg.experiment.config import from_mapping
 
     out, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
-    good, started = start_all.agent_words, start_all.started
+    good, started = start_all.agent_words, start_all.start_federation
 
     def agent_words(config, agent, *arguments):
         words = [*good(config, agent, *arguments), *(["--tell"] if asked.get("server") else [])]
@@ -94,7 +94,7 @@ def main() -> int:
 
     start_all.agent_words = agent_words
     host = asked.get("host", start_all.LOOPBACK)
-    start_all.started = lambda out, planned, how, say: started(out, planned, how, say, host, node)
+    start_all.start_federation = lambda out, planned, how, say: started(out, planned, how, say, host, node)
     if sys.argv[3:] == ["resume"]:
         return cli.main(["resume", str(out)])
     if asked.get("server"):

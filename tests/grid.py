@@ -111,7 +111,7 @@ def served(agent, path: Path):
     """An agent behind its socket, on a thread of its own."""
     stop, listener = threading.Event(), unix_socket.Listener(path)
     with patch.object(agent_socket, "PAUSE_SECONDS", 0.02):
-        thread = threading.Thread(target=agent_socket.serve, args=(agent, listener, stop))
+        thread = threading.Thread(target=agent_socket.answer_callers, args=(agent, listener, stop))
         thread.start()
         try:
             yield

@@ -107,6 +107,14 @@ def test_imports_point_one_way():
             assert set(found) == {"core"}
 
 
+def test_no_two_modules_have_one_name():
+    """Nor a module a package's; but for commands, whose files are named after them."""
+    source = ROOT / "src" / "fastfedpg"
+    files = [file for file in source.rglob("*.py") if file.stem != "__init__" and "cli" not in file.parts]
+    named = [*(file.stem for file in files), *{folder.name for folder in {file.parent for file in files} - {source}}]
+    assert sorted(name for name in {*named} if named.count(name) > 1) == []
+
+
 def test_public_names_are_there():
     for name in fastfedpg.__all__:
         assert getattr(fastfedpg, name) is not None

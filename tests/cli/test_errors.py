@@ -542,7 +542,7 @@ def test_of_two_runs_that_want_one_folder_only_one_begins(tmp_path):
     """Both pass the first look, since the folder is empty; who holds it, and config.toml after that, decide."""
     out, config = tmp_path / "out", Config(problem="compromise")
     clear, describe = lambda: run_folder.clear(out, False), lambda: run_folder.describe(out, config, compromise(), None)
-    opened = lambda: run_folder.opened(out, clear, describe)
+    opened = lambda: run_folder.open_folder(out, clear, describe)
     with opened(), pytest.raises(InputError, match="another process is at work"), opened():
         pass
     with pytest.raises(InputError, match="another run has begun"), opened():

@@ -196,7 +196,7 @@ def test_arrays_of_another_form_are_refused():
     """The words fit, the sum over the file does too; what is in it is of another algorithm."""
     _, stood = every_standing(simulate_records, PROBLEM, algorithm("fedavg_pg"))
     folder = checkpoints.write(Path(), WHO, stood[0]._replace(recorded=-1), None, 0.0)
-    with pytest.raises(checkpoints.Refused, match="damaged"):
+    with pytest.raises(checkpoints.UnusableCheckpoint, match="damaged"):
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("scaffold_pg"), SCHEDULE))
-    with pytest.raises(checkpoints.Refused, match=r"damaged: .* is float64\(2, .* and must be float64\(3, "):
+    with pytest.raises(checkpoints.UnusableCheckpoint, match=r"damaged: .* is float64\(2, .* and must be float64\(3, "):
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("fedavg_pg"), replace(SCHEDULE, seeds=3)))

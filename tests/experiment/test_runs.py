@@ -94,7 +94,7 @@ def test_a_killed_run_is_known_from_its_checkpoint(monkeypatch):
 
     def about(path):
         if path.name == "b":
-            raise checkpoints.Refused("damaged")
+            raise checkpoints.UnusableCheckpoint("damaged")
         return {"round": 7, "gap": 0.25}
 
     monkeypatch.setattr(checkpoints, "about", about)

@@ -76,7 +76,7 @@ def test_an_agent_answers_hello_exchanges_and_evaluations(tmp_path):
     exact = EXACT.oracle(jnp.asarray(EXACT.tasks[1]))
     gradient = exact.gradient(jnp.asarray(ZERO), (), exact.sample(jnp.asarray(ZERO), (), jax.random.key(0), None)[0])
     np.testing.assert_allclose(up.arrays["up"], gradient, atol=1e-14)
-    assert up.about == {"agent": 1, "link": protocol.link(server.base, 0, "gradient", {"down": ZERO})}
+    assert up.about == {"agent": 1, "link": protocol.memory_hash(server.base, 0, "gradient", {"down": ZERO})}
     value = asked(agent, protocol.evaluation(RUN, ZERO))
     assert value.about == {"agent": 1}
     np.testing.assert_allclose(value.arrays["return"], EXACT.evaluate(ZERO[None]).returns[0, 1], rtol=1e-12)

@@ -35,7 +35,7 @@ from fastfedpg.federation import deployment, protocol, site, wire
 from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.terms import Address, Deployment, Terms
 from fastfedpg.federation.transport import engine
-from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Remote
+from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, RemoteEngine
 from fastfedpg.federation.transport.flower import Context, RecordDict, server_app
 
 # Deployed runs, in their folders
@@ -77,13 +77,13 @@ def sites(config, folder, **other):
 
 def deploy(config, out, grid, terms=None, report=lambda done, record=None: None, **other):
     how = Deployment(terms or Terms(), Address(insecure=True))
-    with deployment.opened(config, out, False, how) as (planned, how):
-        return deployment.carry_out(planned, how, out, report, None, print, engine_of(grid), **other)
+    with deployment.begin_deployed(config, out, False, how) as (planned, how):
+        return deployment.run_deployed(planned, how, out, report, None, print, engine_of(grid), **other)
 
 
 def go_on(out, grid):
-    with deployment.opened_again(out, print) as (planned, how, found):
-        return deployment.carry_out(planned, how, out, lambda done, record=None: None, found, print, engine_of(grid))
+    with deployment.reopen_deployed(out, print) as (planned, how, found):
+        return deployment.run_deployed(planned, how, out, lambda done, record=None: None, found, print, engine_of(grid))
 
 
 def numbers(out):
@@ -206,8 +206,8 @@ def test_the_progress_line_of_a_deployed_run_says_its_stage(tmp_path, monkeypatc
         stage("round 1, gradient: 2 of 2 answers")
         raise Stopped("enough")
 
-    monkeypatch.setattr(start_all, "started", started)
-    monkeypatch.setattr(deployment, "carry_out", carry_out)
+    monkeypatch.setattr(start_all, "start_federation", started)
+    monkeypatch.setattr(deployment, "run_deployed", carry_out)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "160")
     assert command("federate", "--problem", "compromise", "--out", tmp_path / "out") == 1
@@ -463,7 +463,7 @@ def server_app_of(grid, folder, limit=2**20):
         context = Context(1, 1, {}, RecordDict(), {"socket": str(listener.path), "limit": limit})
         thread = threading.Thread(target=server_app, args=(grid, context))
         thread.start()
-        remote = Remote(listener.accept(5.0), limit)
+        remote = RemoteEngine(listener.accept(5.0), limit)
         try:
             yield remote
         finally:
@@ -509,9 +509,9 @@ class Many:
 def test_the_bridge_carries_a_thousand_nodes():
     """Their numbers have 19 digits, so that a list of them has far more bytes than a message's limit."""
     mine, theirs = pair()
-    thread = threading.Thread(target=engine.carry, args=(Many(1000), theirs, wire.ROOM))
+    thread = threading.Thread(target=engine.offer_engine, args=(Many(1000), theirs, wire.ROOM))
     thread.start()
-    remote = Remote(mine, wire.ROOM)
+    remote = RemoteEngine(mine, wire.ROOM)
     nodes = remote.nodes()
     assert nodes == Many(1000).nodes()
     found = [*remote.ask({node: str(node).encode() for node in nodes}, 1.0)]
@@ -531,9 +531,9 @@ def test_an_answer_that_is_too_large_is_one_nodes_failure():
             yield Answer(2, b"y" * 10)
 
     mine, theirs = pair()
-    thread = threading.Thread(target=engine.carry, args=(Two(), theirs, 10))
+    thread = threading.Thread(target=engine.offer_engine, args=(Two(), theirs, 10))
     thread.start()
-    remote = Remote(mine, 10)
+    remote = RemoteEngine(mine, 10)
     found = [*remote.ask({1: b"a", 2: b"b"}, 1.0)]
     assert found == [Answer(1, Failure("its answer has 11 bytes; the limit is 10")), Answer(2, b"y" * 10)]
     assert isinstance(found[0].content, Failure)
@@ -554,12 +554,12 @@ def test_an_engine_that_goes_away_is_lost(monkeypatch):
     mine, theirs = pair()
     theirs.close()
     with pytest.raises(EngineLost):
-        Remote(mine, 100).nodes()
+        RemoteEngine(mine, 100).nodes()
     mine.close()
     mine, theirs = pair()
     monkeypatch.setattr(engine, "SLACK_SECONDS", 0.05)
     with pytest.raises(EngineLost, match="the engine says nothing"):
-        Remote(mine, 100).nodes()
+        RemoteEngine(mine, 100).nodes()
     mine.close()
     theirs.close()
 

@@ -222,10 +222,10 @@ def stranger(run, ca):
     keys.make_node_key(home / "key")
     inside = ["nsenter", "--net", "--target", str(run.pid("flower-superlink"))]
     for words in (
-        ["supernode", "register", str(home / "key.pub"), flower_commands.LINK],
-        ["run", str(flower_commands.APP), flower_commands.LINK],
-        ["list", flower_commands.LINK],
-        ["supernode", "list", flower_commands.LINK],
+        ["supernode", "register", str(home / "key.pub"), flower_commands.SUPERLINK_NAME],
+        ["run", str(flower_commands.APP), flower_commands.SUPERLINK_NAME],
+        ["list", flower_commands.SUPERLINK_NAME],
+        ["supernode", "list", flower_commands.SUPERLINK_NAME],
     ):
         done = subprocess.run(
             [*inside, flower_commands.program("flwr"), *words, "--format", "json"],
@@ -412,7 +412,9 @@ def test_an_expelled_key_is_out(federation):
     run.start()
     run.reached(1)
     node = re.search(r"agent 1 is here \(node (\d+)\)", run.log()).group(1)
-    flower_commands.flwr(run.out / "federation" / "flower", "supernode", "unregister", node, flower_commands.LINK)
+    flower_commands.flwr(
+        run.out / "federation" / "flower", "supernode", "unregister", node, flower_commands.SUPERLINK_NAME
+    )
     run.finish()
     took = run.took_part()
     assert took[-1] == [0, 2]

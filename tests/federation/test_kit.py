@@ -23,14 +23,14 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.federation import site
 from fastfedpg.federation.kit import folders
-from fastfedpg.federation.kit.machines import Plan, check_host
+from fastfedpg.federation.kit.machines import KitPlan, check_host
 from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import flower_commands, keys, unix_socket
 from fastfedpg.federation.transport.proxy import FLEET
 
 ROOT = Path(__file__).parents[2]
-PLAN = Plan(("fed.example.org", "192.0.2.7"), agents=3)
+PLAN = KitPlan(("fed.example.org", "192.0.2.7"), agents=3)
 SECRETS = {"ca.key", "server.key", "agent-0", "agent-1", "agent-2"}
 
 
@@ -220,7 +220,7 @@ def test_the_node_shares_one_group_with_the_agent_and_nothing_else(made):
 
 
 def test_settings_of_the_machines_are_the_kits(tmp_path):
-    plan = Plan(("2001:db8::7",), 1, 9443, "::", "fed", "/srv/venv", 2**20, "counter")
+    plan = KitPlan(("2001:db8::7",), 1, 9443, "::", "fed", "/srv/venv", 2**20, "counter")
     folders.make(tmp_path / "kit", plan)
     assert folders.read(tmp_path / "kit") == plan
     proxy = unit(tmp_path / "kit" / "server" / "fastfedpg-proxy.service")

@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 
 from fastfedpg.errors import InputError
 from fastfedpg.federation.transport import proxy
-from fastfedpg.federation.transport.door import HEAD_BYTES, Door, _ended_by_signals, prepare, serve
+from fastfedpg.federation.transport.door import HEAD_BYTES, Door, _ended_by_signals, prepare, run_proxy
 
 LARGEST = 100_000
 BODY = random.Random(0).randbytes(LARGEST)
@@ -83,7 +83,7 @@ def superlink(tls=None, status=200, headers=(), reply=b"reply", length=None, bef
 
 @contextmanager
 def standing(url, certificate=None, key=None, ca=None):
-    """The proxy as `serve` runs it, in a thread."""
+    """The proxy as `run_proxy` runs it, in a thread."""
     log = []
     server, listener = prepare(Door(("127.0.0.1", 0), url, LARGEST, certificate, key, ca), log.append)
     port = listener.getsockname()[1]
@@ -448,7 +448,7 @@ def test_the_application_trusts_the_authority_it_is_given(papers):
 
 def refusal(listen=("127.0.0.1", 0), upstream="https://127.0.0.1:1", certificate=None, key=None, ca=None):
     with pytest.raises(InputError) as caught:
-        serve(Door(listen, upstream, LARGEST, certificate, key, ca), print)
+        run_proxy(Door(listen, upstream, LARGEST, certificate, key, ca), print)
     return str(caught.value)
 
 
@@ -501,8 +501,8 @@ def test_an_address_that_can_not_be_listened_on(monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it_cleanly(number):
     port = free_port()
-    call = f"serve(Door(('127.0.0.1', {port}), 'http://127.0.0.1:1', 9), print)"
-    code = f"from fastfedpg.federation.transport.door import Door, serve; {call}; print('end')"
+    call = f"run_proxy(Door(('127.0.0.1', {port}), 'http://127.0.0.1:1', 9), print)"
+    code = f"from fastfedpg.federation.transport.door import Door, run_proxy; {call}; print('end')"
     process = subprocess.Popen(
         [sys.executable, "-u", "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -61,6 +61,6 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
             signal.signal(number, lambda *_: stop.set())
         listener = unix_socket.Listener(given.socket, given.group)
         log.info("agent %d is ready at %s", built.number, given.socket)
-        agent_socket.serve(answering, listener, stop)
+        agent_socket.answer_callers(answering, listener, stop)
         log.info("agent %d ends", built.number)
     return 0

@@ -99,7 +99,7 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
         work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note)
     else:
         work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
-    return carry_out(work, out, console, errors)
+    return compare_and_report(work, out, console, errors)
 
 
 def read_flags(
@@ -122,7 +122,7 @@ def methods_in(arguments: list[str]) -> list[str]:
     return rest[: next((k for k, word in enumerate(rest) if word.startswith("--")), len(rest))]
 
 
-def carry_out(work: Callable[[], Report], out: Path, console: Console, errors: Console) -> int:
+def compare_and_report(work: Callable[[], Report], out: Path, console: Console, errors: Console) -> int:
     """Do it, and say how it ended."""
     try:
         report = work()

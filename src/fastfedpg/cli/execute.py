@@ -15,11 +15,11 @@ from fastfedpg.experiment import Interrupted, Plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.journal import Note
-from fastfedpg.experiment.progress import Report, progress
+from fastfedpg.experiment.progress import OnProgress, progress
 from fastfedpg.runtime import Diverged, Result
 from fastfedpg.statistics import bootstrap
 
-Work: TypeAlias = Callable[[Report, Note], Result]
+Work: TypeAlias = Callable[[OnProgress, Note], Result]
 """What is to be done, given where to report."""
 
 
@@ -28,7 +28,7 @@ def where(planned: Plan, found: Checkpoint | None) -> str:
     return "from the beginning" if found is None else f"from round {found.standing.round} of {planned.config.rounds}"
 
 
-def carry_out(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
+def run_and_report(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
     """Run what was planned, and say how it ended."""
     config = planned.config
     note = noting(errors)

@@ -50,7 +50,7 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
     given = tyro.cli(Kit, prog="fastfedpg kit", args=arguments, console_outputs=True)
     need_flower()
     from fastfedpg.federation.kit import folders as making
-    from fastfedpg.federation.kit.machines import AUTHORITY, KIT, SERVER, Plan
+    from fastfedpg.federation.kit.machines import AUTHORITY, KIT, SERVER, KitPlan
     from fastfedpg.federation.kit.scripts import INSTALL, REGISTER
 
     say = lambda words: console.print(words, soft_wrap=True, highlight=False, markup=False)
@@ -60,7 +60,7 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
             raise InputError("--agent goes with --add key; the number of sites is --agents")
         if given.agents is None:
             raise InputError("give --agents, the number of sites")
-        making.make(given.out, Plan(given.server, **settings), given.overwrite)
+        making.make(given.out, KitPlan(given.server, **settings), given.overwrite)
         say(f"{AUTHORITY}  to a safe: who has it can pass for the server at every site")
         say(f"{SERVER}     to {given.server[0]}; there, as root: sh {INSTALL}")
         for i in range(given.agents):

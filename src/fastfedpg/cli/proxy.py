@@ -35,7 +35,7 @@ def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
     given = tyro.cli(Proxy, prog="fastfedpg proxy", args=arguments, console_outputs=True)
     need_flower()
-    from fastfedpg.federation.transport.door import Door, serve
+    from fastfedpg.federation.transport.door import Door, run_proxy
     from fastfedpg.federation.transport.keys import check_secret
 
     names = ("certificate", "key", "ca")
@@ -52,5 +52,5 @@ def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     upstream = f"{'http' if given.insecure else 'https'}://{given.superlink}"
     say = lambda words: print(words, file=sys.stderr, flush=True)
     listen = (host.strip("[]"), int(port))
-    serve(Door(listen, upstream, given.limit, given.certificate, given.key, given.ca), say)
+    run_proxy(Door(listen, upstream, given.limit, given.certificate, given.key, given.ca), say)
     return 0

@@ -29,7 +29,7 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
     if (folder / run_cells.FILE).is_file():
         show = lambda title, rounds: progress(errors, title, rounds)
         again = lambda: run_cells.resume(folder, show, noting(errors))
-        return compare.carry_out(again, folder, console, errors)
+        return compare.compare_and_report(again, folder, console, errors)
     state = run_folder.state(folder)
     if state == "finished":
         console.print(
@@ -44,4 +44,4 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
     with reopen(folder, note) as (planned, found):
         note(ending.where(planned, found))
         work = lambda report, note: execute(planned, folder, report, found, note)
-        return ending.carry_out(planned, folder, work, console, errors)
+        return ending.run_and_report(planned, folder, work, console, errors)

@@ -24,7 +24,7 @@ EXAMPLE = "fastfedpg run --problem compromise --algorithm fedavg_pg --eta 0.5 --
 def run(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
     config, (parsed,) = settings_for((Run,), "fastfedpg run", arguments, example=EXAMPLE)
-    from fastfedpg.cli.execute import carry_out  # with JAX, which --help can do without
+    from fastfedpg.cli.execute import run_and_report  # with JAX, which --help can do without
     from fastfedpg.experiment import begin, execute
     from fastfedpg.experiment.problem import PRIVATE
 
@@ -35,4 +35,4 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     out = parsed.out or new_name(Path("runs") / f"{folder_name(config.problem)}-{folder_name(config.algorithm)}")
     with begin(config, out, parsed.overwrite) as planned:
         work = lambda report, note: execute(planned, out, report, note=note)
-        return carry_out(planned, out, work, console, errors)
+        return run_and_report(planned, out, work, console, errors)

@@ -13,7 +13,7 @@ from fastfedpg.experiment import Plan, plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.journal import Note
-from fastfedpg.experiment.progress import Report
+from fastfedpg.experiment.progress import OnProgress
 from fastfedpg.federation.terms import Address, Deployment, Keys, Terms
 from fastfedpg.runtime import Result
 
@@ -82,27 +82,25 @@ def resume(out: Path, console: Console, errors: Console) -> int:
     from fastfedpg.federation.transport import superlink
 
     note = noting(errors)
-    with deployment.opened_again(out, note) as (planned, how, found):
+    with deployment.reopen_deployed(out, note) as (planned, how, found):
         if not how.local:
             superlink.check(how.address)
         note(execute.where(planned, found))
-        return _carry_out(planned, how, out, found, console, errors)
+        return _run(planned, how, out, found, console, errors)
 
 
 def _begin(config: Config, out: Path, overwrite: bool, how: Deployment, console: Console, errors: Console) -> int:
     from fastfedpg.federation import deployment
 
-    with deployment.opened(config, out, overwrite, how) as (planned, how):
-        return _carry_out(planned, how, out, None, console, errors)
+    with deployment.begin_deployed(config, out, overwrite, how) as (planned, how):
+        return _run(planned, how, out, None, console, errors)
 
 
-def _carry_out(
-    planned: Plan, how: Deployment, out: Path, found: Checkpoint | None, console: Console, errors: Console
-) -> int:
+def _run(planned: Plan, how: Deployment, out: Path, found: Checkpoint | None, console: Console, errors: Console) -> int:
     from fastfedpg.federation import deployment
     from fastfedpg.federation.localhost import start_all
 
-    def work(report: Report, note: Note) -> Result:
+    def work(report: OnProgress, note: Note) -> Result:
         stage = lambda words: report(stage=words)
 
         def say(words: str) -> None:
@@ -112,11 +110,11 @@ def _carry_out(
         with ExitStack() as stack:
             here = how
             if how.local:
-                started = start_all.started(out, planned, how, say)
+                started = start_all.start_federation(out, planned, how, say)
                 here = replace(how, address=stack.enter_context(started))
-            return deployment.carry_out(planned, here, out, report, found, say, stage=stage)
+            return deployment.run_deployed(planned, here, out, report, found, say, stage=stage)
 
-    code = execute.carry_out(planned, out, work, console, errors)
+    code = execute.run_and_report(planned, out, work, console, errors)
     console.print(
         f"who took part: {out / run_folder.FEDERATION / deployment.LOG}", soft_wrap=True, highlight=False, markup=False
     )

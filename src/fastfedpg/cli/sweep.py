@@ -7,7 +7,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from fastfedpg.cli.compare import carry_out
+from fastfedpg.cli.compare import compare_and_report
 from fastfedpg.cli.consoles import noting
 from fastfedpg.cli.flags import folder_name, new_name, option, settings_for
 from fastfedpg.comparison import run_cells
@@ -48,7 +48,7 @@ def sweep(arguments: list[str], console: Console, errors: Console) -> int:
     note, show = noting(errors), lambda title, rounds: progress(errors, title, rounds)
     out = parsed.out or new_name(Path("runs") / f"sweep-{folder_name(config.problem)}")
     work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
-    return carry_out(work, out, console, errors)
+    return compare_and_report(work, out, console, errors)
 
 
 def split(arguments: list[str]) -> tuple[list[str], dict[str, list[str]]]:

@@ -73,7 +73,7 @@ def _claims(given: Verify, console: Console, errors: Console) -> int:
             raise InputError(f"{file}: a folder where a file of the report belongs")
     work = parts.parts(given.settings)
     try:
-        with run_folder.opened(out, lambda: clear_parts(out), lambda: None), _stages(errors, len(work)) as show:
+        with run_folder.open_folder(out, lambda: clear_parts(out), lambda: None), _stages(errors, len(work)) as show:
             found = report.verify(given.settings, out, work=work, show=show, note=noting(errors))
     except KeyboardInterrupt:
         with suppress(OSError):

@@ -100,7 +100,7 @@ def compare(
     run_folder.check_folder(out, overwrite)
     plans = _budgeted(comparison, plan_cells(comparison), note)
     describe = lambda: _describe(out, comparison, next(iter(plans.values())))
-    with run_folder.opened(out, lambda: _clear(out, overwrite), describe):
+    with run_folder.open_folder(out, lambda: _clear(out, overwrite), describe):
         return _finish(comparison, plans, out, show, note)
 
 
@@ -152,7 +152,7 @@ def compare_runs(
                 f"{other.label} stopped at {other.samples[-1]:,.0f} {other.unit}, "
                 f"{found[0].label} at {found[0].samples[-1]:,.0f}: not the same budget"
             )
-    with run_folder.opened(out, lambda: clear_parts(out), lambda: None):
+    with run_folder.open_folder(out, lambda: clear_parts(out), lambda: None):
         return present(found, plans, out, note)
 
 

@@ -13,7 +13,7 @@ from fastfedpg import runtime
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
-from fastfedpg.experiment.progress import Report, Show
+from fastfedpg.experiment.progress import OnProgress, Show
 from fastfedpg.files import write_text
 from fastfedpg.runtime import Diverged, Schedule
 
@@ -69,7 +69,7 @@ def tune(
     return best
 
 
-def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: Report) -> list[Trial]:
+def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: OnProgress) -> list[Trial]:
     """All step sizes side by side in one program; one that diverges has no J, and the others go on."""
     config = planned.config
     start = np.atleast_2d(planned.problem.theta0)

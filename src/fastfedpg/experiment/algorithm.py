@@ -37,7 +37,7 @@ def make(chosen: Choice, **other: Any) -> Algorithm:
     return made
 
 
-def opened(config: Config, algorithm: Algorithm, known: AnyProblem | None, policy: Policy | None) -> Algorithm:
+def with_opening(config: Config, algorithm: Algorithm, known: AnyProblem | None, policy: Policy | None) -> Algorithm:
     """The algorithm, with an opening that measures observations if the configuration asks for it."""
     if not config.normalise:
         return algorithm

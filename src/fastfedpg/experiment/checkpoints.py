@@ -51,7 +51,7 @@ class Checkpoint(NamedTuple):
     seconds: float
 
 
-class Refused(ValueError):
+class UnusableCheckpoint(ValueError):
     """A checkpoint that can't be used, and why."""
 
 
@@ -114,7 +114,7 @@ def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]
             if about(folder).get("source_sha256", who.source) != who.source:
                 note(f"{folder}: the environments' source has changed since; the run goes on with the new one")
             return found
-        except Refused as error:
+        except UnusableCheckpoint as error:
             note(f"{folder}: refused: {error}")
     return None
 
@@ -124,38 +124,40 @@ def about(folder: Path) -> dict[str, Any]:
     try:
         return tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise Refused(f"damaged: {ABOUT} can't be read ({getattr(error, 'strerror', None) or error})") from None
+        raise UnusableCheckpoint(
+            f"damaged: {ABOUT} can't be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
 
 
 def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
     """One checkpoint, if it is whole and of this run."""
     said = about(folder)
     if said.get("format") != FORMAT:
-        raise Refused(f"of another version: its format is {said.get('format')}, this is {FORMAT}")
+        raise UnusableCheckpoint(f"of another version: its format is {said.get('format')}, this is {FORMAT}")
     if said.get("versions") != who.versions:
-        raise Refused(f"of another version: made by {said.get('versions')}; this is {who.versions}")
+        raise UnusableCheckpoint(f"of another version: made by {said.get('versions')}; this is {who.versions}")
     try:
         differs = from_mapping(said["config"]).differs(who.config, FREE)
     except (KeyError, TypeError, AttributeError, InputError) as error:
-        raise Refused(f"damaged: its configuration can't be read ({error})") from None
+        raise UnusableCheckpoint(f"damaged: its configuration can't be read ({error})") from None
     if differs:
-        raise Refused(f"of another configuration: {differs}")
+        raise UnusableCheckpoint(f"of another configuration: {differs}")
     if said.get("problem_sha256") != who.problem:
-        raise Refused("of another configuration: the problem's arrays or theta0 have changed")
+        raise UnusableCheckpoint("of another configuration: the problem's arrays or theta0 have changed")
     try:
         if _digest(folder / ARRAYS) != said.get("sha256"):
-            raise Refused(f"damaged: {ARRAYS} is not what was written")
+            raise UnusableCheckpoint(f"damaged: {ARRAYS} is not what was written")
         arrays = load_file(folder / ARRAYS)
         standing = Standing(int(said["round"]), int(said["recorded"]), *restored("standing", form[2:], arrays))
         result = _result(arrays, said.get("columns"))
         recorded = -1 if result is None else int(result.rounds[-1])
         if (standing.round, standing.recorded) != (int(folder.name), recorded):
-            raise Refused(f"damaged: {ABOUT} says round {standing.round} and recorded {standing.recorded}")
+            raise UnusableCheckpoint(f"damaged: {ABOUT} says round {standing.round} and recorded {standing.recorded}")
         return Checkpoint(standing, result, float(said["seconds"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, Refused):
+        if isinstance(error, UnusableCheckpoint):
             raise
-        raise Refused(f"damaged: {getattr(error, 'strerror', None) or error}") from None
+        raise UnusableCheckpoint(f"damaged: {getattr(error, 'strerror', None) or error}") from None
 
 
 class Keeper:

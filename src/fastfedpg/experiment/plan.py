@@ -11,7 +11,7 @@ from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, opened
+from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, with_opening
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
@@ -61,7 +61,7 @@ class Plan:
     def with_eta(self, eta: Any) -> Algorithm:
         """The algorithm at another step size, which may be traced."""
         new = make(self.config.choice("algorithm"), eta=eta)
-        return opened(self.config, new, self.known, self.policy)
+        return with_opening(self.config, new, self.known, self.policy)
 
     def for_rounds(self, rounds: int) -> "Plan":
         """The same for another number of rounds; nothing is built or checked again."""
@@ -126,7 +126,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
     algorithm = algorithm_of(config)
     built = Built(like.known, like.problem, like.theta0, like.policy) if like else build(config)
     known, problem, theta0, policy = built
-    algorithm = opened(config, algorithm, known, policy)
+    algorithm = with_opening(config, algorithm, known, policy)
     theorem = like.theorem if like and like.config == config else None
     if config.schedule is not None and theorem is None:
         config, theorem = scheduled(config, local_steps(config), known, problem.theta0)

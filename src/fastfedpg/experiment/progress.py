@@ -14,11 +14,11 @@ from fastfedpg.runtime import Record
 LINE_SECONDS = 2.0
 
 
-Report: TypeAlias = Callable[..., None]
+OnProgress: TypeAlias = Callable[..., None]
 """Called as report(rounds done), at each record as report(rounds done, record), and as report(stage=words) between."""
 
 
-Show: TypeAlias = Callable[[str, int], AbstractContextManager[Report]]
+Show: TypeAlias = Callable[[str, int], AbstractContextManager[OnProgress]]
 """Called as show(title, rounds) for each piece of work, gives a report for it."""
 
 
@@ -26,13 +26,13 @@ def silent(done: int | None = None, record: Record | None = None, stage: str = "
     """Show nothing."""
 
 
-def unseen(title: str, rounds: int) -> AbstractContextManager[Report]:
+def unseen(title: str, rounds: int) -> AbstractContextManager[OnProgress]:
     """Progress that nobody sees."""
     return nullcontext(silent)
 
 
 @contextmanager
-def progress(console: Console, title: str, rounds: int) -> Iterator[Report]:
+def progress(console: Console, title: str, rounds: int) -> Iterator[OnProgress]:
     """A progress report for one run."""
     base: tuple[int, float] | None = None  # the first round is left out of the rate: it waits for the compiler
     value: tuple[str, int | None] = ("compiling", None)

@@ -17,7 +17,7 @@ from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
-from fastfedpg.experiment.progress import Report, silent
+from fastfedpg.experiment.progress import OnProgress, silent
 from fastfedpg.files import clear_parts, hold
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
@@ -35,7 +35,7 @@ def run(
     config: Config,
     out: Path | str | None = None,
     overwrite: bool = False,
-    report: Report = silent,
+    report: OnProgress = silent,
     note: Note = warnings.warn,
 ) -> Result:
     """Run a configuration; with `out`, leave its folder behind, also when interrupted or diverged."""
@@ -46,7 +46,7 @@ def run(
 
 
 @float64
-def resume(out: Path | str, report: Report = silent, note: Note = warnings.warn) -> Result:
+def resume(out: Path | str, report: OnProgress = silent, note: Note = warnings.warn) -> Result:
     """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
     with reopen(Path(out), note) as (planned, found):
         return execute(planned, Path(out), report, found, note)
@@ -69,7 +69,7 @@ def begin(
         also()
         run_folder.describe(out, planned.config, planned.known, planned.theta0)
 
-    with run_folder.opened(out, clear, describe):
+    with run_folder.open_folder(out, clear, describe):
         yield planned
 
 
@@ -101,7 +101,7 @@ def reopen(
 def execute(
     planned: Plan,
     out: Path | None = None,
-    report: Report = silent,
+    report: OnProgress = silent,
     found: Checkpoint | None = None,
     note: Note = unsaid,
     records: Records | None = None,

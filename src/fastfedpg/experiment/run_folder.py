@@ -54,7 +54,7 @@ def check_folder(out: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def opened(out: Path, clear: Callable[[], None], describe: Callable[[], None]) -> Iterator[None]:
+def open_folder(out: Path, clear: Callable[[], None], describe: Callable[[], None]) -> Iterator[None]:
     """A folder of one's own: cleared of what was there, and how to repeat the work written down, before it begins."""
     with ExitStack() as stack:
         new, mine = True, False

@@ -80,6 +80,6 @@ def _said(folder: Path) -> dict[str, Any]:
             about = checkpoints.about(checkpoint)
             gap = float(about.get("gap", "nan"))
             found.append({"done": int(about["round"]), "gap": None if gap != gap else gap})
-        except (checkpoints.Refused, *run_folder.UNREADABLE):
+        except (checkpoints.UnusableCheckpoint, *run_folder.UNREADABLE):
             continue
     return max(found, key=lambda said: said["done"], default={})

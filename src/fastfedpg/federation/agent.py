@@ -16,7 +16,7 @@ import numpy as np
 from fastfedpg.core import Algorithm, Problem, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.agent_store import Done, Kept, Notebook, Page
+from fastfedpg.federation.agent_store import AgentStore, Done, Kept, Page
 from fastfedpg.federation.transport.keys import check_secret
 from fastfedpg.federation.wire import Malformed, Message
 from fastfedpg.files import write_secret
@@ -77,7 +77,7 @@ class Agent:
         check_answers(site.algorithm, site.problem.oracle(self.task))
         self.secret = _secret(folder) if site.declared["keys"] == "private" else None
         form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
-        self.notebook = Notebook(folder, form)
+        self.store = AgentStore(folder, form)
         self.asks = {"hello": self._hello, "exchange": self._exchange, "evaluate": self._evaluate}
 
     @float64
@@ -127,13 +127,13 @@ class Agent:
             return wire.pack({**about, "refused": differs})
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
         theta = message.arrays["theta"]
-        page = self.notebook.open(str(run), declared, self.site.own)
+        page = self.store.open(str(run), declared, self.site.own)
         if page is None:
             base = protocol.beginning(str(run), self.site.number, theta)
             before = Kept(base, *self._begin(jnp.asarray(theta), str(run)))
-            page = self.notebook.begin(str(run), declared, self.site.own, before)
+            page = self.store.begin(str(run), declared, self.site.own, before)
             LOG.info("run %s begins", run)
-        return wire.pack({**about, "link": page.before.link, "round": page.round})
+        return wire.pack({**about, "link": page.before.memory_hash, "round": page.round})
 
     def _exchange(self, message: Message) -> bytes:
         about = message.about
@@ -150,7 +150,7 @@ class Agent:
         at = after.get(str(previous))
         if previous != base if k == 0 else at is None or at.exchange != order[k - 1]:
             raise Malformed(f"exchange '{name}' of round {t} does not follow what this agent has heard of the round")
-        made = protocol.link(str(previous), t, name, message.arrays)
+        made = protocol.memory_hash(str(previous), t, name, message.arrays)
         if made in after:
             LOG.info("round %d, %s: asked again, the stored reply", t + 1, name)
             return after[made].reply
@@ -164,7 +164,7 @@ class Agent:
         wire.check(arrays, self.talks[name].up_form)
         reply = protocol.reply(self.site.number, made, arrays)
         done = Done(name, Kept(made, memory, own), reply)
-        self.notebook.write(page._replace(round=t, before=before, after={**after, made: done}))
+        self.store.write(page._replace(round=t, before=before, after={**after, made: done}))
         LOG.info("round %d, %s: %d environment steps, drift %.4g", t + 1, name, int(info.steps), float(info.drift))
         return reply
 
@@ -173,7 +173,7 @@ class Agent:
         last = page.after.get(base)
         if last is not None and last.exchange == self.order[-1]:
             return last.kept, {}  # the round before counts
-        if base != page.before.link or t < page.round:
+        if base != page.before.memory_hash or t < page.round:
             raise Malformed(
                 f"round {t} starts from a memory that is not here: this agent stands after round {page.round}, or an "
                 "old checkpoint or an old state folder is being used"
@@ -192,7 +192,7 @@ class Agent:
 
     def _page(self, about: dict[str, Any]) -> Page:
         run = about.get("run")
-        page = self.notebook.open(str(run), self.site.declared, self.site.own) if protocol.is_run(run) else None
+        page = self.store.open(str(run), self.site.declared, self.site.own) if protocol.is_run(run) else None
         if page is None:
             raise Malformed(f"run {about.get('run')} is not known here: it was begun elsewhere, or its memory is lost")
         return page
@@ -206,9 +206,9 @@ class Agent:
             return begun(self.site.algorithm, oracle, theta, memory, self._key(run, 0, "own", ""))
 
     def _key(self, run: str, t: int, name: str, made: str) -> Any:
-        """The key of one exchange: the simulation's, or one that follows from this site's secret and the link.
+        """The key of one exchange: the simulation's, or one that follows from this site's secret and the memory's name.
 
-        The link contains the server's message. So with a secret another policy is played with other random numbers: who
+        The name hashes the server's message. So with a secret another policy is played with other random numbers: who
         asks at policies of its choice can't compare them on the same ones.
         """
         if self.secret is None:

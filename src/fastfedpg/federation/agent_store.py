@@ -23,7 +23,7 @@ RUNS = 8
 class Kept(NamedTuple):
     """An agent's memory, by its name: the algorithm's part and the oracle's."""
 
-    link: str
+    memory_hash: str
     memory: Any
     own: Any
 
@@ -37,7 +37,7 @@ class Done(NamedTuple):
 
 
 class Page(NamedTuple):
-    """One run: the memory that counts, and the exchanges of a round that may come to count, by their links.
+    """One run: the memory that counts, and the exchanges of a round that may come to count, by their memories' names.
 
     A round that is begun again with other agents asks an exchange again, with another message: both answers are kept,
     since a late copy of the first question may come after the second.
@@ -51,7 +51,7 @@ class Page(NamedTuple):
     after: dict[str, Done]
 
 
-class Notebook:
+class AgentStore:
     """A folder with one file for each run. A page is on disk, whole, before its reply leaves."""
 
     def __init__(self, folder: Path, form: tuple[Any, Any]) -> None:
@@ -91,8 +91,8 @@ class Notebook:
             "declared": page.declared,
             "site": page.site,
             "round": page.round,
-            "before": page.before.link,
-            "after": [[link, done.exchange] for link, done in page.after.items()],
+            "before": page.before.memory_hash,
+            "after": [[name, done.exchange] for name, done in page.after.items()],
         }
         arrays = arrays_of("0", page.before[1:])
         for k, done in enumerate(page.after.values(), 1):
@@ -112,10 +112,10 @@ class Notebook:
             if hashlib.sha256(data[32:]).digest() != data[:32]:
                 raise ValueError("it is not what was written")
             about, arrays = wire.unpack(data[32:])
-            kept = lambda k, link: Kept(link, *restored(str(k), self.form, arrays))
+            kept = lambda k, name: Kept(name, *restored(str(k), self.form, arrays))
             after = {
-                link: Done(exchange, kept(k, link), arrays[f"reply{k}"].tobytes())
-                for k, (link, exchange) in enumerate(about["after"], 1)
+                name: Done(exchange, kept(k, name), arrays[f"reply{k}"].tobytes())
+                for k, (name, exchange) in enumerate(about["after"], 1)
             }
             before = kept(0, about["before"])
             page = Page(about["run"], about["declared"], about["site"], int(about["round"]), before, after)

@@ -15,12 +15,12 @@ from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, ru
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config, read_toml
 from fastfedpg.experiment.journal import Note, unsaid
-from fastfedpg.experiment.progress import Report
+from fastfedpg.experiment.progress import OnProgress
 from fastfedpg.federation import protocol
 from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds, form
 from fastfedpg.federation.terms import Address, Deployment, Terms
-from fastfedpg.federation.transport.superlink import Link
+from fastfedpg.federation.transport.superlink import SuperLinkConnector
 from fastfedpg.files import write_text
 from fastfedpg.parameters import fit
 from fastfedpg.runtime import Result
@@ -58,7 +58,7 @@ def _fitted(path: Path, kind: type, table: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(config: Config, out: Path, overwrite: bool, how: Deployment) -> Iterator[tuple[Plan, Deployment]]:
+def begin_deployed(config: Config, out: Path, overwrite: bool, how: Deployment) -> Iterator[tuple[Plan, Deployment]]:
     """Check everything, then open the folder of a new deployed run."""
     how = replace(how, run=secrets.token_hex(16))
 
@@ -76,7 +76,7 @@ def opened(config: Config, out: Path, overwrite: bool, how: Deployment) -> Itera
 
 
 @contextmanager
-def opened_again(out: Path, note: Note) -> Iterator[tuple[Plan, Deployment, Checkpoint | None]]:
+def reopen_deployed(out: Path, note: Note) -> Iterator[tuple[Plan, Deployment, Checkpoint | None]]:
     """Open the folder of a deployed run that was interrupted, killed or stopped."""
     with reopen(out, note, shapes=form) as (planned, found):
         how = read(out)
@@ -97,11 +97,11 @@ def message_limit(planned: Plan) -> int:
     return protocol.largest(protocol.talks(planned.algorithm, theta, planned.problem.N), theta)
 
 
-def carry_out(
+def run_deployed(
     planned: Plan,
     how: Deployment,
     out: Path,
-    report: Report,
+    report: OnProgress,
     found: Checkpoint | None,
     note: Note,
     connect: Callable[[float], Any] | None = None,
@@ -126,7 +126,7 @@ def carry_out(
     write("begins" if found is None else f"goes on after round {found.standing.round}")
     if how.keys == "private":
         note("random numbers are each site's own: equal to a simulation in distribution only (see fastfedpg verify)")
-    with _link(how, folder, message_limit(planned), log) if connect is None else nullcontext(connect) as make:
+    with _connected(how, folder, message_limit(planned), log) if connect is None else nullcontext(connect) as make:
         roster = Roster(make, how.run, declared, problem.N, terms.patience, log, stage)
         rounds = Rounds(roster, problem, planned.algorithm, terms, _steps(planned))
         records = lambda problem, algorithm, *rest: rounds.records(*rest)  # which has both already
@@ -149,14 +149,16 @@ def _steps(planned: Plan) -> float:
 
 
 @contextmanager
-def _link(how: Deployment, folder: Path, limit: int, log: Callable[[str], None]) -> Iterator[Callable[[float], Any]]:
+def _connected(
+    how: Deployment, folder: Path, limit: int, log: Callable[[str], None]
+) -> Iterator[Callable[[float], Any]]:
     # A socket's path must be short, so it does not stand in the run's folder.
     place = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
     try:
-        link = Link(how.address, folder / "flower", place / "server", limit, log)
+        connector = SuperLinkConnector(how.address, folder / "flower", place / "server", limit, log)
         try:
-            yield link.connect
+            yield connector.connect
         finally:
-            link.close()
+            connector.close()
     finally:
         shutil.rmtree(place, ignore_errors=True)

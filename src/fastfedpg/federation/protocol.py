@@ -1,9 +1,9 @@
 """What a server and its agents say to each other: who they are, which exchange is meant, from which memory it starts.
 
-Every exchange has a link: the hash of the link before it and of what the server sent. A question names the link that it
-starts from, an answer the link that it made. So an agent's memory has a name that both ends know without saying more:
-an answer to an old question can't be taken for a new one, asked twice an agent finds its stored reply, and a round that
-is begun again with other agents goes on from where its messages first differ.
+An agent's memory after an exchange is named by a hash, of its name before and of what the server sent. A question names
+the memory that it starts from, an answer (as its `link`) the one that it made: names that both ends know without saying
+more. So an answer to an old question can't be taken for a new one, asked twice an agent finds its stored reply, and a
+round that is begun again with other agents goes on from where its messages first differ.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
     )
 
 
-def link(previous: str, round: int, exchange: str, arrays: Mapping[str, np.ndarray]) -> str:
+def memory_hash(previous: str, round: int, exchange: str, arrays: Mapping[str, np.ndarray]) -> str:
     """The name of an agent's memory after an exchange: what it was before, and what the server sent."""
     digest = hashlib.sha256(json.dumps([previous, round, exchange]).encode())
     for name in sorted(arrays):
@@ -119,8 +119,8 @@ def link(previous: str, round: int, exchange: str, arrays: Mapping[str, np.ndarr
 
 
 def beginning(run: str, agent: int, theta: np.ndarray) -> str:
-    """The link that a run starts from at one of its agents."""
-    return link(run, -1, f"agent {agent}", {"theta": theta})
+    """The name of the memory that a run starts from at one of its agents."""
+    return memory_hash(run, -1, f"agent {agent}", {"theta": theta})
 
 
 def is_run(name: Any) -> bool:
@@ -145,7 +145,7 @@ def evaluation(run: str, theta: np.ndarray) -> bytes:
 
 
 def reply(agent: int, made: str, up: Mapping[str, np.ndarray]) -> bytes:
-    """An answer to an exchange, with the link that it made."""
+    """An answer to an exchange, with the name of the memory that it made."""
     return wire.pack({"agent": agent, "link": made}, up)
 
 

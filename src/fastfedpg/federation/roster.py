@@ -9,7 +9,7 @@ import numpy as np
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.transport.engine import Engine, Failure
-from fastfedpg.federation.transport.reconnecting import Count, Steady, uncounted
+from fastfedpg.federation.transport.reconnecting import Count, Reconnecting, uncounted
 from fastfedpg.federation.wire import Malformed, Message
 
 PAUSE_SECONDS = 1.0
@@ -48,7 +48,7 @@ class Roster:
         log: Callable[[str], None],
         stage: Callable[[str], None] = lambda words: None,
     ) -> None:
-        self.engine = Steady(connect, patience, log)
+        self.engine = Reconnecting(connect, patience, log)
         self.run, self.declared, self.N = run, dict(declared), N
         self.patience, self.log, self.stage = patience, log, stage
         self.nodes: dict[int, int] = {}  # agent -> node

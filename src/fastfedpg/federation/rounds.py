@@ -22,7 +22,7 @@ from fastfedpg.runtime.pytrees import arrays_of, restored
 from fastfedpg.runtime.round import combined, heard
 from fastfedpg.runtime.run_state import Tick, unheard
 
-LINK_BYTES = 32
+HASH_BYTES = 32
 
 
 class Lost(Exception):
@@ -34,19 +34,19 @@ class Lost(Exception):
         super().__init__("; ".join(f"agent {i}: {lack.words}" for i, lack in sorted(lacks.items())))
 
 
-class Run(NamedTuple):
-    """The server between two rounds; `links` names every agent's memory that counts."""
+class ServerState(NamedTuple):
+    """The server between two rounds; `memory_hashes` names every agent's memory that counts."""
 
     state: Any
     down: Any
-    links: tuple[str, ...]
+    memory_hashes: tuple[str, ...]
     taken: int = 0
 
 
 def form(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standing:
     """The form of a deployed run's standing: the agents keep their memories themselves, and here are their names."""
-    links = jax.ShapeDtypeStruct((1, problem.N, LINK_BYTES), np.uint8)
-    return shapes(problem, algorithm, schedule)._replace(memory=links, own=())
+    hashes = jax.ShapeDtypeStruct((1, problem.N, HASH_BYTES), np.uint8)
+    return shapes(problem, algorithm, schedule)._replace(memory=hashes, own=())
 
 
 class Rounds:
@@ -59,7 +59,7 @@ class Rounds:
         self.steps = steps_in_a_round
         self.talks = protocol.talks(algorithm, protocol.theta_of(problem), problem.N)
         self.log = roster.log
-        self.heard: dict[tuple[int, str], Any] = {}  # this round's uploads, by agent and link
+        self.heard: dict[tuple[int, str], Any] = {}  # this round's uploads, by agent and memory
         terms.check(problem.N)
 
     def records(
@@ -74,8 +74,8 @@ class Rounds:
         theta = schedule.starts(problem)[0]
         if start is None:
             state, down, _ = algorithm.init(theta, problem.N)
-            links = (protocol.beginning(self.roster.run, i, np.asarray(theta)) for i in range(problem.N))
-            done, recorded, run = 0, -1, Run(state, down, tuple(links))
+            hashes = (protocol.beginning(self.roster.run, i, np.asarray(theta)) for i in range(problem.N))
+            done, recorded, run = 0, -1, ServerState(state, down, tuple(hashes))
         else:
             done, recorded, run = start.round, start.recorded, _continued(start)
         if recorded < schedule.rounds:
@@ -83,10 +83,10 @@ class Rounds:
 
         def standing() -> Standing:
             one = lambda tree: jax.tree.map(lambda x: np.asarray(x)[None], tree)
-            links = np.stack([np.frombuffer(bytes.fromhex(name), np.uint8) for name in run.links])
+            hashes = np.stack([np.frombuffer(bytes.fromhex(name), np.uint8) for name in run.memory_hashes])
             none, taken = np.zeros(1, np.int64), np.array([run.taken], np.int64)
             drift = np.full(1, np.nan, theta.dtype)  # the agents' own affair, as are the steps they take
-            return Standing(done, recorded, one(run.state), one(run.down), links[None], (), drift, none, taken)
+            return Standing(done, recorded, one(run.state), one(run.down), hashes[None], (), drift, none, taken)
 
         def record() -> Record:
             current = np.asarray(algorithm.policy(run.state))[None]
@@ -106,7 +106,7 @@ class Rounds:
             noted, recorded = record(), done
             yield noted
 
-    def one_round(self, run: Run, t: int, seed: int, wanted: list[int]) -> tuple[Run, str]:
+    def one_round(self, run: ServerState, t: int, seed: int, wanted: list[int]) -> tuple[ServerState, str]:
         """A round, and who took part in it; begun as often as it takes, with the agents that are left.
 
         What is lost on the way never counts. Below the quorum the round waits, as long as the server has patience.
@@ -137,25 +137,25 @@ class Rounds:
         here = self.roster.present(wanted)
         return here if len(here) >= fewest else wanted
 
-    def _attempt(self, run: Run, t: int, seed: int, who: list[int]) -> Run:
-        state, down, links = run.state, run.down, list(run.links)
+    def _attempt(self, run: ServerState, t: int, seed: int, who: list[int]) -> ServerState:
+        state, down, hashes = run.state, run.down, list(run.memory_hashes)
         share = len(who) / self.problem.N
         exchanges = self.algorithm.in_round(t)
         for e, talk in zip(exchanges, self.talks[-len(exchanges) :], strict=True):
             arrays = arrays_of("down", down)
             make = lambda i, name=e.name, arrays=arrays: protocol.question(
-                self.roster.run, t, name, run.links[i], links[i], arrays
+                self.roster.run, t, name, run.memory_hashes[i], hashes[i], arrays
             )
-            made = {i: protocol.link(links[i], t, e.name, arrays) for i in who}
+            made = {i: protocol.memory_hash(hashes[i], t, e.name, arrays) for i in who}
             ups = self._ask(t, e, talk, {i: make(i) for i in who}, made)
             for i in who:
-                links[i] = made[i]
+                hashes[i] = made[i]
             key = key_for(seed, t, e.name)
             up = combined(e, stack(ups), np.array(who), key)
             state, down = moved(e, share, state, down, up, key, who)
         if not finite(self.algorithm.policy(state)):
             raise Diverged(t + 1, None, None, seed)
-        return Run(state, down, tuple(links), run.taken + len(who))
+        return ServerState(state, down, tuple(hashes), run.taken + len(who))
 
     def _ask(
         self, t: int, e: Exchange, talk: protocol.Talk, questions: dict[int, bytes], made: dict[int, str]
@@ -227,7 +227,7 @@ class Rounds:
         return Evaluation(values[0].mean()[None], unknown, unknown, values[1][None])
 
 
-def _continued(start: Standing) -> Run:
+def _continued(start: Standing) -> ServerState:
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
-    links = tuple(np.asarray(row).tobytes().hex() for row in start.memory[0])
-    return Run(first(start.state), first(start.down), links, int(start.taken[0]))
+    hashes = tuple(np.asarray(row).tobytes().hex() for row in start.memory[0])
+    return ServerState(first(start.state), first(start.down), hashes, int(start.taken[0]))

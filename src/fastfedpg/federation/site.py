@@ -8,7 +8,7 @@ import numpy as np
 from fastfedpg import problems
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.algorithm import algorithm_of, opened
+from fastfedpg.experiment.algorithm import algorithm_of, with_opening
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import Built, build_known, is_file, is_private
 from fastfedpg.federation import protocol
@@ -21,7 +21,7 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
     """One agent's own part of what a configuration describes, checked."""
     algorithm = algorithm_of(config)
     built, N = _own(config, number) if is_private(config.problem) else _library(config, number)
-    problem, algorithm = built.problem, opened(config, algorithm, built.known, built.policy)
+    problem, algorithm = built.problem, with_opening(config, algorithm, built.known, built.policy)
     if not 0 <= number < N:
         raise InputError(f"agent = {number}; the agents are numbered from 0 to {N - 1}")
     problem = problem._replace(ids=np.array([number], np.int32))

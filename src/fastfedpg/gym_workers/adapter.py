@@ -70,7 +70,7 @@ def environments(
     pool = Pool(sent, workers or cores(), patience, first)
     about = _looked_at(pool, sent)
     steps = max((x["steps"] or 0 for x in about), default=0)
-    known = [Agent(x, _words(*pair), seen["part"]) for x, pair, seen in zip(sent, made, about, strict=True)]
+    known = [PickledAgent(x, _words(*pair), seen["part"]) for x, pair, seen in zip(sent, made, about, strict=True)]
     return _together(
         known,
         pool,
@@ -86,7 +86,7 @@ def environments(
     )
 
 
-class Agent(NamedTuple):
+class PickledAgent(NamedTuple):
     """What an agent's environment is made of, pickled and in words, and how many episodes are played in it at once."""
 
     sent: Sent
@@ -94,7 +94,7 @@ class Agent(NamedTuple):
     part: int
 
 
-def _together(agents: Sequence[Agent], pool: Pool, **common: Any) -> Environments:
+def _together(agents: Sequence[PickledAgent], pool: Pool, **common: Any) -> Environments:
     """Agents whose environments have been looked at, and what they have in common: fields of Environments."""
     reward_range = common["reward_range"]
     limits = (-LARGEST, LARGEST) if reward_range is None else (float(reward_range[0]), float(reward_range[1]))

@@ -31,19 +31,21 @@ def load() -> ctypes.CDLL:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastfedpg"
     stem = f"rollouts-{_fingerprint(compiler)}"
     with contextlib.suppress(OSError):  # none that is whole, or one that can't be loaded
-        return _opened(next((file for file in sorted(cache.glob(f"{stem}-*.so")) if _whole(file)), cache / stem))
+        return _open_library(
+            next((file for file in sorted(cache.glob(f"{stem}-*.so")) if _is_whole(file)), cache / stem)
+        )
     with tempfile.TemporaryDirectory(prefix="fastfedpg-") as folder:
         fresh = Path(folder) / "rollouts.so"
         _compile(compiler, fresh)
         with contextlib.suppress(OSError):  # nothing may be executed there, on some systems
-            opened = _opened(fresh)
+            opened = _open_library(fresh)
             with contextlib.suppress(OSError):  # no home, or no room in it
                 _keep(fresh, cache / f"{stem}-{_digest(fresh.read_bytes())}.so")
             return opened
-        return _opened(_keep(fresh, cache / f"{stem}-{_digest(fresh.read_bytes())}.so"))
+        return _open_library(_keep(fresh, cache / f"{stem}-{_digest(fresh.read_bytes())}.so"))
 
 
-def _opened(file: Path) -> ctypes.CDLL:
+def _open_library(file: Path) -> ctypes.CDLL:
     """A library with all that is called."""
     library = ctypes.CDLL(str(file))
     missing = [name for name in NAMES if not hasattr(library, name)]
@@ -60,7 +62,7 @@ def _keep(fresh: Path, kept: Path) -> Path:
     return kept
 
 
-def _whole(file: Path) -> bool:
+def _is_whole(file: Path) -> bool:
     """Whether a file is what its name says; part of a library would not be refused, but end the process."""
     return file.is_file() and file.stem.endswith(f"-{_digest(file.read_bytes())}")
 

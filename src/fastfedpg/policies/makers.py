@@ -131,7 +131,7 @@ def _head(actions: Space, log_std: float, learn_std: bool, squash: bool) -> Head
     return softmax((actions.n,) if isinstance(actions, Discrete) else actions.n)
 
 
-class Parts(NamedTuple):
+class PolicyParts(NamedTuple):
     """theta is the input's numbers, then the network's, then the head's."""
 
     seen: Input
@@ -163,7 +163,7 @@ class Parts(NamedTuple):
 
 def _joined(seen: Input, network: Network, head: Head) -> Policy:
     # Methods of values, and not closures: a policy is pickled to where it plays.
-    parts, size = Parts(seen, network, head), seen.frozen + network.size + len(head.last)
+    parts, size = PolicyParts(seen, network, head), seen.frozen + network.size + len(head.last)
     moments = with_moments if seen.frozen else None
     return Policy(
         size,

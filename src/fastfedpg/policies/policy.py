@@ -26,7 +26,7 @@ class Policy(NamedTuple):
 
     @property
     def parts(self) -> Any:
-        """Its input, network and head (`makers.Parts`), where it is made of them."""
+        """Its input, network and head (`makers.PolicyParts`), where it is made of them."""
         return getattr(self.choose, "__self__", None)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config, read_toml
 from fastfedpg.federation.kit import scripts, units
-from fastfedpg.federation.kit.machines import AUTHORITY, ETC, KIT, LINK_PORT, LOOPBACK, SERVER, Plan
+from fastfedpg.federation.kit.machines import AUTHORITY, ETC, KIT, LOOPBACK, SERVER, SUPERLINK_PORT, KitPlan
 from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.transport import flower_commands, keys
@@ -33,7 +33,7 @@ TRY = Config(problem="compromise-grid", oracle="gpomdp", baseline="leave-one-out
 """What a kit's settings say before they are filled in: a problem that every machine has, to see that all is well."""
 
 
-def make(out: Path, plan: Plan, overwrite: bool = False) -> None:
+def make(out: Path, plan: KitPlan, overwrite: bool = False) -> None:
     """A new kit, whole or not at all."""
     plan.check()
     found = _found(out)
@@ -48,7 +48,7 @@ def make(out: Path, plan: Plan, overwrite: bool = False) -> None:
             _fill(_folder(new), plan)
 
 
-def _fill(new: Path, plan: Plan) -> None:
+def _fill(new: Path, plan: KitPlan) -> None:
     authority = _folder(new / AUTHORITY)
     keys.make_authority(authority)
     _server(_folder(new / SERVER), authority, plan)
@@ -59,7 +59,7 @@ def _fill(new: Path, plan: Plan) -> None:
     (new / KIT).write_text(plan.to_toml())
 
 
-def add_site(out: Path) -> tuple[Plan, Path]:
+def add_site(out: Path) -> tuple[KitPlan, Path]:
     """One more site, with the next number; the folders of the others stay as they are."""
     plan = read(out)
     i, plan = plan.agents, replace(plan, agents=plan.agents + 1)
@@ -78,7 +78,7 @@ def add_site(out: Path) -> tuple[Plan, Path]:
     return plan, site
 
 
-def add_key(out: Path, i: int) -> tuple[Plan, Path]:
+def add_key(out: Path, i: int) -> tuple[KitPlan, Path]:
     """A new key for one site's node: a SuperLink that has struck a key off never takes it again."""
     plan, site, there = read(out), out / f"site-{i}", out / SERVER
     if not 0 <= i < plan.agents:
@@ -93,7 +93,7 @@ def add_key(out: Path, i: int) -> tuple[Plan, Path]:
     return plan, site
 
 
-def add_certificate(out: Path, server: tuple[str, ...] = ()) -> tuple[Plan, Path]:
+def add_certificate(out: Path, server: tuple[str, ...] = ()) -> tuple[KitPlan, Path]:
     """A new certificate for the server, perhaps with other names; the sites need nothing, they trust the authority."""
     plan = read(out)
     plan = replace(plan, server=server or plan.server)
@@ -112,7 +112,7 @@ def add_certificate(out: Path, server: tuple[str, ...] = ()) -> tuple[Plan, Path
     return plan, there
 
 
-def read(out: Path) -> Plan:
+def read(out: Path) -> KitPlan:
     """The plan of a kit that was made before."""
     table = read_toml(out / KIT)
     kinds = {"agents": int, "port": int, "listen": str, "user": str, "prefix": str, "limit": int, "keys": Keys}
@@ -121,7 +121,7 @@ def read(out: Path) -> Plan:
         hosts = tuple(fit(f"{out / KIT}: server", str, host) for host in table["server"])
     except (KeyError, TypeError) as error:
         raise InputError(f"{out / KIT}: not as it was written ({error})") from None
-    return Plan(hosts, **settings)
+    return KitPlan(hosts, **settings)
 
 
 def _found(out: Path) -> list[str]:
@@ -157,17 +157,17 @@ def _public(i: int) -> str:
     return f"{node_name(i)}.pub"
 
 
-def _names(plan: Plan) -> tuple[str, ...]:
+def _names(plan: KitPlan) -> tuple[str, ...]:
     """By which the server may be called; the SuperLink and the proxy call each other by loopback."""
     return tuple(dict.fromkeys((*plan.server, LOOPBACK, "localhost")))
 
 
-def _server(folder: Path, authority: Path, plan: Plan) -> None:
+def _server(folder: Path, authority: Path, plan: KitPlan) -> None:
     shutil.copy(authority / keys.CA, folder / keys.CA)
     keys.make_certificate(folder, authority, _names(plan))
     # Flower's own configuration names files on the server's machine.
     with tempfile.TemporaryDirectory() as home:
-        flower_commands.describe(Path(home), f"{LOOPBACK}:{LINK_PORT}", ETC / SERVER / keys.CA)
+        flower_commands.describe(Path(home), f"{LOOPBACK}:{SUPERLINK_PORT}", ETC / SERVER / keys.CA)
         shutil.copy(Path(home) / "config.toml", folder / "flower.toml")
     (folder / "server.toml").write_text(_settings(plan, "the server: all but `problem` and the oracle as at the sites"))
     (folder / units.SUPERLINK).write_text(units.superlink_unit(plan))
@@ -177,7 +177,7 @@ def _server(folder: Path, authority: Path, plan: Plan) -> None:
     _script(folder / scripts.INSTALL, scripts.install_server(plan))
 
 
-def _site(folder: Path, i: int, plan: Plan, ca: Path) -> None:
+def _site(folder: Path, i: int, plan: KitPlan, ca: Path) -> None:
     shutil.copy(ca, folder / keys.CA)
     keys.make_node_key(folder / node_name(i))
     (folder / "agent.toml").write_text(
@@ -188,7 +188,7 @@ def _site(folder: Path, i: int, plan: Plan, ca: Path) -> None:
     _script(folder / scripts.INSTALL, scripts.install_site(i, plan))
 
 
-def _settings(plan: Plan, what: str) -> str:
+def _settings(plan: KitPlan, what: str) -> str:
     about = "# The server and its agents compare these settings before the first round, and say what differs.\n"
     return f"# Settings of {what}\n{about}{replace(TRY, agents=plan.agents).to_toml()}"
 

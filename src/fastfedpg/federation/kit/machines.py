@@ -12,7 +12,7 @@ from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.transport import unix_socket
 
 KIT, AUTHORITY, SERVER = "kit.toml", "authority", "server"
-LOOPBACK, LINK_PORT, NODE_PORT = "127.0.0.1", 8000, 9094
+LOOPBACK, SUPERLINK_PORT, NODE_PORT = "127.0.0.1", 8000, 9094
 ETC, STATE, RUN = Path("/etc/fastfedpg"), Path("/var/lib"), Path("/run")
 HERE = "fastfedpg-server"
 """The server's folders under /var/lib and /run."""
@@ -21,7 +21,7 @@ LIMIT = 2**26
 
 
 @dataclass(frozen=True)
-class Plan:
+class KitPlan:
     """What a kit is made for; it stands in the kit, so that more can be added."""
 
     server: tuple[str, ...]
@@ -41,10 +41,10 @@ class Plan:
             check_host(host)
         if not 1 <= self.agents <= 1000:
             raise InputError(f"agents = {self.agents}; it must be between 1 and 1000")
-        if not 1024 <= self.port <= 65535 or self.port == LINK_PORT:
+        if not 1024 <= self.port <= 65535 or self.port == SUPERLINK_PORT:
             raise InputError(
                 f"port = {self.port}; it must lie between 1024 and 65535 (the units are not root's), and not be the "
-                f"SuperLink's own, {LINK_PORT}"
+                f"SuperLink's own, {SUPERLINK_PORT}"
             )
         _address(self.listen, "listen", "an address of the server's machine, 0.0.0.0 for all")
         if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,20}", self.user):

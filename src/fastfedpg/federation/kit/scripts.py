@@ -4,14 +4,15 @@ import shlex
 from pathlib import Path
 
 from fastfedpg.federation.kit import units
-from fastfedpg.federation.kit.machines import ETC, HERE, RUN, SERVER, STATE, Plan
+from fastfedpg.federation.kit.machines import ETC, HERE, RUN, SERVER, STATE, KitPlan
 from fastfedpg.federation.roster import node_name
-from fastfedpg.federation.transport import flower_commands, keys
+from fastfedpg.federation.transport import keys
+from fastfedpg.federation.transport.flower_commands import SUPERLINK_NAME
 
 REGISTER, INSTALL, AS_SERVER = "register.sh", "install.sh", "as-server"
 
 
-def as_server(plan: Plan) -> str:
+def as_server(plan: KitPlan) -> str:
     """Runs a command as the SuperLink's user: the SuperLink starts an app that calls the run's server at a socket."""
     home = STATE / HERE
     pairs = {**units.environment_of(plan, home), "TMPDIR": str(RUN / HERE)}
@@ -22,7 +23,7 @@ cd {home} && exec runuser -u {plan.user} -- {shlex.join(words)} "$@"
 """
 
 
-def register(plan: Plan) -> str:
+def register(plan: KitPlan) -> str:
     """Admits the nodes whose public keys stand in the server's folder; who is admitted already stays so."""
     return f"""#!/bin/sh
 # Admit every node whose public key is here, under the name of its file; or only those whose keys are given.
@@ -30,9 +31,9 @@ cd {ETC / SERVER} || exit 1
 [ $# -gt 0 ] || set -- agent-*.pub
 for key in "$@"; do
     name=$(basename "$key" .pub)
-    {ETC / SERVER / AS_SERVER} flwr supernode register "$(realpath "$key")" {flower_commands.LINK} --name "$name"
+    {ETC / SERVER / AS_SERVER} flwr supernode register "$(realpath "$key")" {SUPERLINK_NAME} --name "$name"
 done
-{ETC / SERVER / AS_SERVER} flwr supernode list {flower_commands.LINK}
+{ETC / SERVER / AS_SERVER} flwr supernode list {SUPERLINK_NAME}
 """
 
 
@@ -49,7 +50,7 @@ def _units(*names: str) -> str:
     return f"install -m 644 {' '.join(names)} /etc/systemd/system/\n"
 
 
-def install_server(plan: Plan) -> str:
+def install_server(plan: KitPlan) -> str:
     """Users, folders and files of the server's machine. Root owns the folder: what is in it is run by root."""
     user, there, home = plan.user, ETC / SERVER, STATE / HERE
     return (
@@ -67,7 +68,7 @@ def install_server(plan: Plan) -> str:
     )
 
 
-def install_site(i: int, plan: Plan) -> str:
+def install_site(i: int, plan: KitPlan) -> str:
     """Users, folders and files of a site: what is the node's, and what is the agent's."""
     node, agent = f"{plan.user}-node", f"{plan.user}-agent"
     return (

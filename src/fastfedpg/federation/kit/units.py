@@ -4,7 +4,17 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from fastfedpg.federation.kit.machines import ETC, HERE, LINK_PORT, LOOPBACK, NODE_PORT, SERVER, STATE, Plan, socket
+from fastfedpg.federation.kit.machines import (
+    ETC,
+    HERE,
+    LOOPBACK,
+    NODE_PORT,
+    SERVER,
+    STATE,
+    SUPERLINK_PORT,
+    KitPlan,
+    socket,
+)
 from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Address
@@ -38,20 +48,20 @@ HARDENING = {
 NETWORK = {"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX"}
 
 
-def superlink_words(plan: Plan) -> list[str]:
+def superlink_words(plan: KitPlan) -> list[str]:
     """The SuperLink on loopback."""
     database = STATE / HERE / "superlink.db"
-    return _installed(plan, flower_commands.superlink((LOOPBACK, LINK_PORT), database, ETC / SERVER))
+    return _installed(plan, flower_commands.superlink((LOOPBACK, SUPERLINK_PORT), database, ETC / SERVER))
 
 
-def proxy_words(plan: Plan) -> list[str]:
+def proxy_words(plan: KitPlan) -> list[str]:
     """The proxy in front of it."""
     listen = f"[{plan.listen}]:{plan.port}" if ":" in plan.listen else f"{plan.listen}:{plan.port}"
-    address = Address(f"{LOOPBACK}:{LINK_PORT}", ETC / SERVER / keys.CA)
+    address = Address(f"{LOOPBACK}:{SUPERLINK_PORT}", ETC / SERVER / keys.CA)
     return _installed(plan, start_all.proxy_words(listen, address, ETC / SERVER, plan.limit))
 
 
-def node_words(i: int, plan: Plan) -> list[str]:
+def node_words(i: int, plan: KitPlan) -> list[str]:
     """A site's node."""
     folder = ETC / "node"
     return _installed(
@@ -60,19 +70,19 @@ def node_words(i: int, plan: Plan) -> list[str]:
     )
 
 
-def agent_words(i: int, plan: Plan) -> list[str]:
+def agent_words(i: int, plan: KitPlan) -> list[str]:
     """A site's agent."""
     config, state = ETC / "agent" / "agent.toml", STATE / "fastfedpg-agent"
     words = start_all.agent_words(config, i, socket(), state, plan.keys)
     return [*_installed(plan, words), "--group", plan.group]
 
 
-def _installed(plan: Plan, words: list[str]) -> list[str]:
+def _installed(plan: KitPlan, words: list[str]) -> list[str]:
     """The same command where the kit's machines have it."""
     return [f"{plan.prefix}/bin/{Path(words[0]).name}", *words[1:]]
 
 
-def environment_of(plan: Plan, home: Path) -> dict[str, str]:
+def environment_of(plan: KitPlan, home: Path) -> dict[str, str]:
     """Flower's programs start others, which they find on the path."""
     path = f"{plan.prefix}/bin:/usr/bin:/bin"
     return {**flower_commands.QUIET, "PATH": path, "HOME": str(home), "FLWR_HOME": f"{home}/flower"}
@@ -108,7 +118,7 @@ def _quoted(text: str) -> str:
     return shlex.quote(text).replace("%", "%%")
 
 
-def superlink_unit(plan: Plan) -> str:
+def superlink_unit(plan: KitPlan) -> str:
     """The SuperLink's unit."""
     service = {
         **_user_and_group(plan.user),
@@ -125,14 +135,14 @@ def superlink_unit(plan: Plan) -> str:
     return unit("fastfedpg: Flower's SuperLink", superlink_words(plan), environment, service, "network.target")
 
 
-def proxy_unit(plan: Plan) -> str:
+def proxy_unit(plan: KitPlan) -> str:
     """The proxy's unit."""
     service = {**_user_and_group(plan.user), **NETWORK}
     environment, after = environment_of(plan, STATE / HERE), "network-online.target"
     return unit("fastfedpg: the door to the SuperLink", proxy_words(plan), environment, service, after)
 
 
-def node_unit(i: int, plan: Plan) -> str:
+def node_unit(i: int, plan: KitPlan) -> str:
     """A node's unit: it executes what the server ships, so it has its own user, and one group more for the socket."""
     service = {
         **_user_and_group(f"{plan.user}-node"),
@@ -148,7 +158,7 @@ def node_unit(i: int, plan: Plan) -> str:
     return unit(what, node_words(i, plan), environment_of(plan, home), service, "network-online.target")
 
 
-def agent_unit(i: int, plan: Plan) -> str:
+def agent_unit(i: int, plan: KitPlan) -> str:
     """An agent's unit: no network at all, only the socket."""
     service = {
         "User": f"{plan.user}-agent",

@@ -33,7 +33,7 @@ def unchanged(agent: int, words: list[str]) -> list[str]:
 
 
 @contextmanager
-def started(
+def start_federation(
     out: Path, planned: Plan, how: Deployment, say: Callable[[str], None], host: str = LOOPBACK, node: Wrap = unchanged
 ) -> Iterator[Address]:
     """Everything that a run needs beside its server; ended when the context is left, however that happens.
@@ -45,29 +45,31 @@ def started(
     if certificates is not None and not (certificates / keys.KEY).exists():
         shutil.rmtree(certificates, ignore_errors=True)
         make_keys(certificates, agents, host)
-    link, front, *doors = free_ports(2 + agents)
+    superlink_port, proxy_port, *node_ports = free_ports(2 + agents)
     home, ca = folder / "flower", None if certificates is None else certificates / keys.CA
-    address = Address(f"{LOOPBACK}:{link}", ca, how.address.insecure)
+    address = Address(f"{LOOPBACK}:{superlink_port}", ca, how.address.insecure)
     flower_commands.describe(home, address.superlink, ca)
     sockets = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
     try:
         with Processes(folder / "logs", say) as processes:
             say("starting the SuperLink")
-            words = flower_commands.superlink((LOOPBACK, link), folder / "superlink.db", certificates)
+            words = flower_commands.superlink((LOOPBACK, superlink_port), folder / "superlink.db", certificates)
             processes.start("superlink", words, flower_commands.environment(home))
             for i in range(agents):
                 words = agent_words(out / "config.toml", i, sockets / str(i), folder / "agents" / str(i), how.keys)
                 processes.start(f"agent-{i}", words, flower_commands.environment(home))
             processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
             say(f"starting {agents} agents and their nodes")
-            words = proxy_words(f"{host}:{front}", address, certificates, limit)
+            words = proxy_words(f"{host}:{proxy_port}", address, certificates, limit)
             processes.start("proxy", words, flower_commands.environment(home))
-            processes.wait("proxy", lambda: listens(host, front), START_SECONDS, "the proxy")
+            processes.wait("proxy", lambda: listens(host, proxy_port), START_SECONDS, "the proxy")
             for i in range(agents):
                 key = None if certificates is None else certificates / node_name(i)
                 if key is not None:
                     flower_commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
-                words = flower_commands.supernode(f"{host}:{front}", doors[i], sockets / str(i), limit, ca, key)
+                words = flower_commands.supernode(
+                    f"{host}:{proxy_port}", node_ports[i], sockets / str(i), limit, ca, key
+                )
                 processes.start(
                     f"node-{i}", node(i, words), flower_commands.environment(folder / f"flower-{i}"), stage=1
                 )

@@ -13,7 +13,7 @@ PAUSE_SECONDS = 0.5
 QUESTION_SECONDS = 60.0
 
 
-def serve(agent: Agent, listener: unix_socket.Listener, stop: threading.Event) -> None:
+def answer_callers(agent: Agent, listener: unix_socket.Listener, stop: threading.Event) -> None:
     """Answer one question after another until told to stop; the one in hand is finished first."""
     one_at_a_time = threading.Lock()
     callers = threading.Semaphore(CALLERS)

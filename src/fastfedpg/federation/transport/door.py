@@ -36,7 +36,7 @@ class Door(NamedTuple):
     ca: Path | None = None
 
 
-def serve(door: Door, log: proxy.Log) -> None:
+def run_proxy(door: Door, log: proxy.Log) -> None:
     """Stand before the SuperLink until SIGTERM or SIGINT."""
     server, listener = prepare(door, log)
     with listener, _ended_by_signals(server):

@@ -45,7 +45,7 @@ class Engine(Protocol):
         ...
 
 
-def carry(engine: Engine, connection: Connection, limit: int) -> None:
+def offer_engine(engine: Engine, connection: Connection, limit: int) -> None:
     """Serve an engine to whoever is at the other end, until it goes."""
     try:
         while True:
@@ -67,7 +67,7 @@ def carry(engine: Engine, connection: Connection, limit: int) -> None:
         connection.close()
 
 
-class Remote:
+class RemoteEngine:
     """An engine at the other end of a local socket."""
 
     def __init__(self, connection: Connection, limit: int) -> None:

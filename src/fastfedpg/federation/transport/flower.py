@@ -2,8 +2,8 @@
 
     server  <-- local socket -->  ServerApp  <-- Flower -->  ClientApp  <-- local socket -->  agent
 
-An engine has `nodes()` and `ask(questions, seconds)`; `carry` offers one to the server over a local socket. Another
-engine is another file like this one.
+An engine has `nodes()` and `ask(questions, seconds)`; `offer_engine` takes one to the server, over a local socket.
+Another engine is another file like this one.
 """
 
 import time
@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fastfedpg import children
 from fastfedpg.federation.transport import unix_socket
-from fastfedpg.federation.transport.engine import Answer, Failure, carry
+from fastfedpg.federation.transport.engine import Answer, Failure, offer_engine
 
 POLL_SECONDS = 0.05
 TYPE = "query"
@@ -46,7 +46,7 @@ def _main(grid: Grid, context: Context) -> None:
     """Offer Flower's grid to the server, as long as it listens."""
     children.end_with_parent()  # without its SuperLink a ServerApp tries for ever to say goodbye
     path = Path(str(context.run_config["socket"]))
-    carry(FlowerEngine(grid), unix_socket.dial(path), int(context.run_config["limit"]))
+    offer_engine(FlowerEngine(grid), unix_socket.dial(path), int(context.run_config["limit"]))
 
 
 class FlowerEngine:

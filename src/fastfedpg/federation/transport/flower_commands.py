@@ -13,7 +13,7 @@ import tomli_w
 from fastfedpg.errors import InputError
 from fastfedpg.federation.transport import keys
 
-LINK = "link"
+SUPERLINK_NAME = "link"
 """The name of the SuperLink in Flower's own configuration file."""
 
 # Without the first two every command, even --help, calls out to the internet.
@@ -67,7 +67,7 @@ def describe(home: Path, superlink: str, ca: Path | None) -> None:
     """Flower's own configuration: where the SuperLink is."""
     trust = {"insecure": True} if ca is None else {"root-certificates": str(ca.absolute())}
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    table = {"superlink": {"default": LINK, LINK: {"address": superlink, **trust}}}
+    table = {"superlink": {"default": SUPERLINK_NAME, SUPERLINK_NAME: {"address": superlink, **trust}}}
     (home / "config.toml").write_text(tomli_w.dumps(table))
 
 
@@ -97,14 +97,14 @@ def submit(home: Path, socket: Path, limit: int) -> str:
     """Start the app that carries bytes; its ServerApp calls at the socket."""
     copy = home / "app"
     shutil.copytree(APP, copy, dirs_exist_ok=True)
-    said = flwr(home, "run", str(copy), LINK, "-c", f'socket="{socket}" limit={limit}')
+    said = flwr(home, "run", str(copy), SUPERLINK_NAME, "-c", f'socket="{socket}" limit={limit}')
     return str(said["run-id"])
 
 
 def register(home: Path, public_key: Path, name: str) -> str:
     """Let a node take part; the same key again is no error, nor is an expelled one's: Flower says the same of both."""
     try:
-        return str(flwr(home, "supernode", "register", str(public_key), LINK, "--name", name)["node-id"])
+        return str(flwr(home, "supernode", "register", str(public_key), SUPERLINK_NAME, "--name", name)["node-id"])
     except FlowerError as error:
         if "already" not in str(error):
             raise

@@ -17,7 +17,7 @@ def uncounted(answers: int) -> None:
     """Nobody counts."""
 
 
-class Steady:
+class Reconnecting:
     """Asks over an engine, and over a new one if it is lost: what was answered already is not asked again."""
 
     def __init__(self, connect: Callable[[float], Engine], patience: float, log: Callable[[str], None]) -> None:

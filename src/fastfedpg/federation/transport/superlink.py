@@ -10,7 +10,7 @@ import httpx
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import flower_commands, unix_socket
-from fastfedpg.federation.transport.engine import Remote
+from fastfedpg.federation.transport.engine import RemoteEngine
 
 CALL_SECONDS = 60.0
 PAUSE_SECONDS = 2.0
@@ -40,7 +40,7 @@ def unreachable(address: Address) -> str:
     return ""
 
 
-class Link:
+class SuperLinkConnector:
     """Connects to the engine, and again when it was lost."""
 
     def __init__(self, address: Address, home: Path, socket: Path, limit: int, say: Callable[[str], None]) -> None:
@@ -48,7 +48,7 @@ class Link:
         flower_commands.describe(home, address.superlink, address.ca)
         self.listener = unix_socket.Listener(socket)
 
-    def connect(self, seconds: float) -> Remote:
+    def connect(self, seconds: float) -> RemoteEngine:
         """An engine, waited for that long: the SuperLink may be on its way up again."""
         end, said = time.monotonic() + seconds, ""
         while True:
@@ -57,7 +57,7 @@ class Link:
                 connection = self.listener.accept(CALL_SECONDS)
                 if connection is not None:
                     self.say(f"connected to the SuperLink at {self.address.superlink} (Flower's run {run})")
-                    return Remote(connection, self.limit)
+                    return RemoteEngine(connection, self.limit)
                 why = f"Flower's run {run} did not call within {CALL_SECONDS:g} s; `flwr log {run}` says more"
             except flower_commands.FlowerError as error:
                 why = str(error).strip().replace("\n", " ")
