@@ -16,7 +16,7 @@ from fastfedpg.problems import lqr_exact
 from fastfedpg.problems.lqr_arrays import LQRArrays, radius, why_undefined
 from fastfedpg.problems.tabular_checks import oracle_settings
 from fastfedpg.problems.tabular_exact import Best
-from fastfedpg.problems.words import by_agent
+from fastfedpg.problems.wording import by_agent
 from fastfedpg.spaces import box
 
 

@@ -21,7 +21,7 @@ from fastfedpg.problems import tabular_exact
 from fastfedpg.problems.tabular_arrays import TabularArrays
 from fastfedpg.problems.tabular_checks import oracle_settings
 from fastfedpg.problems.tabular_exact import Best
-from fastfedpg.problems.words import FEW, by_agent
+from fastfedpg.problems.wording import FEW, by_agent
 from fastfedpg.spaces import Discrete
 from fastfedpg.theory.constants import smoothness_bound
 

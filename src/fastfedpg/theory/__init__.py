@@ -21,7 +21,7 @@ from fastfedpg.theory.estimates import (
 )
 from fastfedpg.theory.pilot import Pilot, pilot
 from fastfedpg.theory.proofs import Round
-from fastfedpg.theory.results import (
+from fastfedpg.theory.right_sides import (
     G,
     beta,
     lemma1_right,
