@@ -417,7 +417,7 @@ def test_a_float32_site_says_float32(tmp_path):
         last = federated(engine_of(grid), single, FAST, Schedule(3))[-1]
     assert last.theta.dtype == np.float32
     np.testing.assert_allclose(last.theta[0], simulate(single, FAST, 3).theta[0], atol=1e-6)
-    assert wire.unpack(agents[0].notebook.page.after.popitem()[1].reply).arrays["up"].dtype == np.float32
+    assert wire.unpack(agents[0].store.page.after.popitem()[1].reply).arrays["up"].dtype == np.float32
     said = hello(agents[0], OTHER, ZERO)
     assert said.about["refused"] == "theta is float64[12]; it must be float32[12]"
 

@@ -177,7 +177,7 @@ def test_no_checkpoint_no_further_round(whole, tmp_path, monkeypatch):
             Stopped, match="no checkpoint could be written after round 2; the agents wait where they are"
         ):
             deploy(CONFIG, out, grid)
-        assert [a.notebook.page.round for a in agents] == [1, 1], "counted from 0: none has heard of a third round"
+        assert [a.store.page.round for a in agents] == [1, 1], "counted from 0: none has heard of a third round"
         monkeypatch.setattr(checkpoints, "write", write)
         go_on(out, grid)
     assert numbers(out) == numbers(whole)
