@@ -68,7 +68,9 @@ def test_paper_page_names_what_exists():
 
 LAYERS = (
     "errors messages precision children",
-    "files",
+    "files parameters",
+    "registry",
+    "tables",
     "core kernels",
     "spaces optimisers mdp statistics",
     "policies",
