@@ -105,11 +105,14 @@ def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
 class Info(NamedTuple):
     """What an agent may log about one exchange; it is never sent.
 
-    `drift` is agent i's part of Lemma 1's sum, sum_l ||theta_{i,l} - theta_bar||^2 over the local steps.
+    `drift` is agent i's part of Lemma 1's sum, sum_l ||theta_{i,l} - theta_bar||^2 over the local steps. `extra` are
+    any other scalars by name: each becomes a metric, its mean over the agents that took part in the last round, by the
+    last exchange that says it.
     """
 
     drift: Scalar = 0.0
     steps: Scalar = 0
+    extra: dict[str, Scalar] = {}  # noqa: RUF012
 
 
 class Exchange(NamedTuple):
@@ -137,6 +140,8 @@ class Algorithm(NamedTuple):
 
     `open(memory, theta, oracle, own, key)` is what an agent has in the place of its slice, where that depends on its
     oracle: room for a batch that outlives an exchange (`room_for_a_batch`). It makes room, and plays nothing.
+    `personalise(theta, memory)` is what an agent makes of the policy with its own memory; then that is what is
+    evaluated and saved, one theta per agent.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
@@ -145,6 +150,7 @@ class Algorithm(NamedTuple):
     opening: int = 0
     needs: tuple[str, ...] = ()
     open: Callable[[Memory, Theta, Oracle, Own, RngKey], Memory] | None = None
+    personalise: Callable[[Theta, Memory], Theta] | None = None
 
     def in_round(self, t: int) -> tuple[Exchange, ...]:
         """The exchanges of round t, counted from 0."""

@@ -10,7 +10,6 @@ from fastfedpg import centralised_pg, fedavg_pg, independent_pg, loop, simulate,
 from fastfedpg.algorithms.combine import krum, median, mixing, weighted
 from fastfedpg.core import Combine, pairwise_mean
 from fastfedpg.errors import InputError
-from fastfedpg.federation.site import only
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import message_sizes, samples_in_a_round
 
@@ -105,7 +104,7 @@ def test_gossip_is_the_equation():
     """Four rounds of Theta <- W (Theta - eta G(Theta)), row i of G agent i's own exact gradient at row i."""
     theta = np.zeros((N, d))
     for _ in range(4):
-        g = np.stack([tabular_exact.gradient(only(TABULAR, i), theta[i].reshape(S, A)).ravel() for i in range(N)])
+        g = np.stack([tabular_exact.gradient(TABULAR.only(i), theta[i].reshape(S, A)).ravel() for i in range(N)])
         theta = RING @ (theta - 0.3 * g)
     np.testing.assert_allclose(simulate(EXACT, GOSSIP, 4).theta[0], theta, atol=1e-13)
 

@@ -21,10 +21,12 @@ from fastfedpg import (
     simulate,
     with_oracle,
 )
-from fastfedpg.core import Algorithm, key_for
+from fastfedpg.algorithms.wrappers.compressed import compressed
+from fastfedpg.core import Algorithm, Codec, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import Schedule, message_sizes, simulate_records
+from fastfedpg.runtime.round import begun
 
 H, N, S, A = 3, 3, 4, 3
 d = S * A
@@ -38,9 +40,13 @@ class Row(NamedTuple):
     local: int = H  # gradient steps in a round when there is one agent
 
 
+# A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
+FLIPPED = Codec(lambda up, key: jax.tree.map(jnp.negative, up), lambda coded: jax.tree.map(jnp.negative, coded))
+
 TABLE = {
     "fast_fedpg": Row(cache(lambda eta: fast_fedpg(eta, H)), (1, 1), (1, 1), H + 1),
     "fast_fedpg-reuse": Row(cache(lambda eta: fast_fedpg(eta, H, reuse=True)), (1, 1), (1, 1), H),
+    "fast_fedpg-coded": Row(cache(lambda eta: compressed(fast_fedpg(eta, H), FLIPPED)), (1, 1), (1, 1), H + 1),
     "fedavg_pg": Row(cache(lambda eta: fedavg_pg(eta, H)), (1,), (1,), H),
     "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
@@ -140,7 +146,8 @@ def test_messages_are_the_declared_arrays_and_nothing_else(row):
     p, algorithm, theta = problem("gpomdp"), row.make(0.3), jnp.zeros(d)
     state, down, memory = algorithm.init(theta, N)
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
-    oracle, memory = p.oracle(jnp.asarray(p.tasks[0])), first(memory)
+    oracle = p.oracle(jnp.asarray(p.tasks[0]))
+    memory, _ = begun(algorithm, oracle, theta, first(memory), jax.random.key(0))
     state, down = (first(state), first(down)) if algorithm.per_agent else (state, down)
     for e in algorithm.exchanges:
         memory, _, up, _ = e.agent(memory, (), down, oracle, jax.random.key(0))

@@ -24,8 +24,7 @@ from fastfedpg.children import family
 from fastfedpg.core import key_for
 from fastfedpg.experiment import plan
 from fastfedpg.experiment.config import from_mapping
-from fastfedpg.runtime.loop import _at as at
-from fastfedpg.runtime.loop import answer, serve, stack
+from fastfedpg.runtime.loop import answer, at, serve, stack
 
 EXACT = {"problem": "random", "agents": 3, "algorithm": "fast_fedpg", "eta": 0.5, "H": 4, "rounds": 3}
 PAIR = {**EXACT, "agents": 2}

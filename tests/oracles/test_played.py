@@ -180,7 +180,7 @@ def test_the_critic_is_in_no_message(algorithm):
     problem, plain = small("actor_critic"), small("gpomdp")
     d = np.shape(problem.theta0)
     task = jnp.asarray(problem.tasks[0])
-    ups, downs, _ = jax.eval_shape(lambda theta: walk(algorithm, problem.oracle(task), theta, 3), np.zeros(d))
+    ups, downs, *_ = jax.eval_shape(lambda theta: walk(algorithm, problem.oracle(task), theta, 3), np.zeros(d))
     assert {x.shape for x in jax.tree.leaves((ups, downs))} == {d}
     assert message_sizes(problem, algorithm, np.zeros(d)) == message_sizes(plain, algorithm, np.zeros(d))
 

@@ -183,10 +183,17 @@ class Agent:
     def _evaluate(self, message: Message) -> bytes:
         if not self.site.tells:
             raise Malformed("this agent does not say what a policy is worth to it (it was started without --tell)")
-        self._page(message.about)
+        page = self._page(message.about)
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
+        theta = message.arrays["theta"]
+        if self.site.algorithm.personalise is not None:
+            name = str(message.about.get("link"))
+            there = {page.before.link: page.before, **{made: done.kept for made, done in page.after.items()}}
+            if name not in there:
+                raise Malformed("a policy is to be evaluated with a memory that is not here")
+            theta = np.asarray(self.site.algorithm.personalise(jnp.asarray(theta), there[name].memory))
         with _environment(), in_own_words(self.site.problem):
-            found = self.site.problem.evaluate(message.arrays["theta"][None])
+            found = self.site.problem.evaluate(theta[None])
         value = {"J": np.float64(np.ravel(found.J)[0]), "return": np.float64(np.ravel(found.returns)[0])}
         return wire.pack({"agent": self.site.number}, value)
 

@@ -56,8 +56,14 @@ def theta_of(problem: Problem) -> np.ndarray:
 
 def talks(algorithm: Algorithm, theta: Any, N: int) -> tuple[Talk, ...]:
     """The messages of every exchange; they depend on theta's shape and dtype alone."""
-    if any(e.combine.per_agent or not e.combine.sent for e in algorithm.exchanges):
+    silent = [e.name for e in algorithm.exchanges if not e.combine.sent]
+    if len(silent) == len(algorithm.exchanges):
         raise InputError("this algorithm has no server: its agents say nothing to each other, so run each one alone")
+    if silent:
+        raise InputError(
+            f"exchange '{silent[0]}' never leaves an agent, so the server can't take its part in it; deployed, each "
+            "exchange must be sent"
+        )
     steps = lambda theta: walk(algorithm, counting_oracle(lambda B: 1, np.size(theta)), theta, N)[:2]
     ups, downs = jax.eval_shape(steps, jax.ShapeDtypeStruct(np.shape(theta), theta.dtype))
     return tuple(Talk(e.name, down, up) for e, down, up in zip(algorithm.exchanges, downs, ups, strict=True))
@@ -139,9 +145,9 @@ def question(run: str, round: int, exchange: str, base: str, previous: str, down
     return wire.pack(about, down)
 
 
-def evaluation(run: str, theta: np.ndarray) -> bytes:
-    """What is this policy worth to you?"""
-    return wire.pack({"ask": "evaluate", "run": run}, {"theta": theta})
+def evaluation(run: str, theta: np.ndarray, made: str | None = None) -> bytes:
+    """What is this policy worth to you, or what you make of it with the memory of this name?"""
+    return wire.pack({"ask": "evaluate", "run": run} | ({} if made is None else {"link": made}), {"theta": theta})
 
 
 def reply(agent: int, made: str, up: Mapping[str, np.ndarray]) -> bytes:

@@ -5,7 +5,7 @@ the agents keep both of their memories, and the first question of the next round
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,8 +16,8 @@ from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.roster import Check, Lack, Roster, names
 from fastfedpg.federation.terms import Terms
-from fastfedpg.runtime import Diverged, Record, Schedule, Standing, participants_of, shapes
-from fastfedpg.runtime.loop import finite, moved, stack
+from fastfedpg.runtime import Diverged, Record, Schedule, Standing, shapes
+from fastfedpg.runtime.loop import at, finite, moved, stack
 from fastfedpg.runtime.pytrees import arrays_of, restored
 from fastfedpg.runtime.round import combined, heard
 from fastfedpg.runtime.run_state import Tick, unheard
@@ -46,7 +46,7 @@ class ServerState(NamedTuple):
 def form(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standing:
     """The form of a deployed run's standing: the agents keep their memories themselves, and here are their names."""
     hashes = jax.ShapeDtypeStruct((1, problem.N, HASH_BYTES), np.uint8)
-    return shapes(problem, algorithm, schedule)._replace(memory=hashes, own=())
+    return shapes(problem, algorithm, schedule)._replace(memory=hashes, own=(), extra={})
 
 
 class Rounds:
@@ -61,6 +61,11 @@ class Rounds:
         self.log = roster.log
         self.heard: dict[tuple[int, str], Any] = {}  # this round's uploads, by agent and memory
         terms.check(problem.N)
+        if algorithm.personalise is not None and terms.evaluate == "server":
+            raise InputError(
+                "evaluate = server: each agent makes its own policy with a memory that never leaves it, so only the "
+                "agents can say what it is worth; take evaluate = agents, or none"
+            )
 
     def records(
         self, schedule: Schedule, tick: Tick = unheard, start: Standing | None = None, pause: int | None = None
@@ -70,7 +75,7 @@ class Rounds:
         schedule.check(problem, algorithm)
         if schedule.seeds != 1:
             raise InputError(f"seeds = {schedule.seeds}; a deployed run has one")
-        seed, m = schedule.first_seed, schedule.taking_part(problem)
+        seed = schedule.first_seed
         theta = schedule.starts(problem)[0]
         if start is None:
             state, down, _ = algorithm.init(theta, problem.N)
@@ -91,14 +96,14 @@ class Rounds:
         def record() -> Record:
             current = np.asarray(algorithm.policy(run.state))[None]
             steps = np.array([run.taken * self.steps])
-            value = self._evaluated(current, recorded == -1)
+            value = self._evaluated(current, run.memory_hashes, recorded == -1)
             return Record(done, current, value, np.full(1, np.nan), steps, np.array([run.taken / problem.N]))
 
         for stop in schedule.recorded():
             if stop <= recorded:
                 continue
             while done < stop:
-                who = [int(i) for i in participants_of(seed, done, problem.N, m)]
+                who = [int(i) for i in schedule.who(problem, seed, done)]
                 run, took = self.one_round(run, done, seed, who)
                 done += 1
                 tick(done, standing)
@@ -140,19 +145,21 @@ class Rounds:
     def _attempt(self, run: ServerState, t: int, seed: int, who: list[int]) -> ServerState:
         state, down, hashes = run.state, run.down, list(run.memory_hashes)
         share = len(who) / self.problem.N
+        own_servers = self.algorithm.per_agent
+        ids = self.problem.ids[np.array(who)] if own_servers else None
         exchanges = self.algorithm.in_round(t)
         for e, talk in zip(exchanges, self.talks[-len(exchanges) :], strict=True):
-            arrays = arrays_of("down", down)
-            make = lambda i, name=e.name, arrays=arrays: protocol.question(
-                self.roster.run, t, name, run.memory_hashes[i], hashes[i], arrays
-            )
-            made = {i: protocol.memory_hash(hashes[i], t, e.name, arrays) for i in who}
-            ups = self._ask(t, e, talk, {i: make(i) for i in who}, made)
+            said = (arrays_of("down", at(down, i) if own_servers else down) for i in who)
+            questions, made = {}, {}
+            for i, arrays in zip(who, said, strict=True):
+                questions[i] = protocol.question(self.roster.run, t, e.name, run.memory_hashes[i], hashes[i], arrays)
+                made[i] = protocol.memory_hash(hashes[i], t, e.name, arrays)
+            ups = self._ask(t, e, talk, questions, made)
             for i in who:
                 hashes[i] = made[i]
             key = key_for(seed, t, e.name)
             up = combined(e, stack(ups), np.array(who), key)
-            state, down = moved(e, share, state, down, up, key, who)
+            state, down = moved(e, share, state, down, up, key, who, ids)
         if not finite(self.algorithm.policy(state)):
             raise Diverged(t + 1, None, None, seed)
         return ServerState(state, down, tuple(hashes), run.taken + len(who))
@@ -204,7 +211,7 @@ class Rounds:
                 raise Stopped(f"{what}: waited {self.terms.patience:g} s for {names(lacks)}: {Lost(lacks)}")
             self.roster.wait(lacks, end - time.monotonic())
 
-    def _evaluated(self, theta: np.ndarray, first: bool) -> Evaluation:
+    def _evaluated(self, theta: np.ndarray, links: Sequence[str], first: bool) -> Evaluation:
         """What the policy is worth, by whoever may say it; what nobody says is NaN."""
         N, unknown = self.problem.N, np.full(1, np.nan)
         if self.terms.evaluate == "server":
@@ -214,7 +221,14 @@ class Rounds:
             silent = [i for i in range(N) if i in self.roster.nodes and not self.roster.tells[i]]
             if silent and first:
                 self.log(f"{names(silent)} will not say what a policy is worth; J is not known")
-            asked = {i: protocol.evaluation(self.roster.run, theta[0]) for i in range(N) if i not in silent}
+            own = self.algorithm.personalise is not None
+            asked = {
+                i: protocol.evaluation(
+                    self.roster.run, theta[0] if theta.ndim == 2 else theta[0, i], links[i] if own else None
+                )
+                for i in range(N)
+                if i not in silent
+            }
 
             def check(i: int, message: wire.Message) -> None:
                 wire.check(message.arrays, protocol.EVALUATION)

@@ -1,18 +1,15 @@
 """Whether a simulation fits into memory, before anything is computed."""
 
-from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import numpy as np
 
-from fastfedpg.core import Algorithm, Batch, Oracle, Own, Problem, Task
+from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.runtime.run_state import shapes
 from fastfedpg.runtime.schedule import Schedule
-from fastfedpg.runtime.walk import walk
+from fastfedpg.runtime.walk import in_form, size_of
 
 COPIES = 3
 """Of what the runs carry: where they stand, where they will stand, and what the loop over rounds works on."""
@@ -47,36 +44,14 @@ def check_memory(problem: Problem, algorithm: Algorithm, schedule: Schedule, set
 
 def needed(problem: Problem, algorithm: Algorithm, schedule: Schedule, settings: int = 1) -> Need:
     """An estimate, from shapes alone: evaluation, compiler and libraries (about half a GB) are not in it."""
-    theta = jax.ShapeDtypeStruct(np.shape(problem.theta0)[-1:], schedule.starts(problem).dtype)
-    leaves, form = jax.tree.flatten(problem.tasks)
-    one = tuple(jax.ShapeDtypeStruct(np.shape(x)[1:], jax.dtypes.canonicalize_dtype(x.dtype)) for x in leaves)
-    message, trajectories = _of_one_agent(algorithm, problem.oracle, form, one, theta, problem.N)
+    walked, trajectories = in_form(problem, algorithm, schedule.starts(problem)[0])
+    message, one = max(map(size_of, walked.ups)), size_of(problem.tasks) // problem.N
     runs, n = schedule.seeds * settings, schedule.taking_part(problem)
     at_once = n if schedule.agent_batch is None else schedule.agent_batch * (schedule.shards or 1)
-    carried = settings * _size(shapes(problem, algorithm, schedule).parts)
-    kept = COPIES * carried + problem.N * _size(one) + 2 * runs * n * message
+    carried = settings * size_of(shapes(problem, algorithm, schedule).parts)
+    kept = COPIES * carried + problem.N * one + 2 * runs * n * message
     share = jax.process_count() if schedule.shards is not None else 1
     return Need(kept // share, runs * at_once * WORK * trajectories // share)
-
-
-@lru_cache(maxsize=64)
-def _of_one_agent(
-    algorithm: Algorithm, oracle: Callable[[Task], Oracle], form: Any, task: tuple[Any, ...], theta: Any, N: int
-) -> tuple[int, int]:
-    """The bytes of one agent's largest message, and of the largest batch of trajectories that it plays."""
-    played = [0]
-
-    def watched(one: Oracle) -> Oracle:
-        def sample(*given: Any) -> tuple[Batch, Own]:
-            batch, own = one.sample(*given)
-            played.append(_size(batch))
-            return batch, own
-
-        return one._replace(sample=sample)
-
-    go = lambda theta, task: walk(algorithm, watched(oracle(jax.tree.unflatten(form, task))), theta, N)[0]
-    ups = jax.eval_shape(go, theta, task)
-    return max((_size(up) for up in ups), default=_size(theta)), max(played)
 
 
 def available() -> int | None:
@@ -110,11 +85,6 @@ def _left_by_groups(system: Path = Path("/sys/fs/cgroup"), own: Path = Path("/pr
         except (OSError, ValueError):  # no such file, or no limit: "max"
             continue
     return left
-
-
-def _size(tree: Any) -> int:
-    leaves = [x for x in jax.tree.leaves(tree) if hasattr(x, "dtype")]
-    return sum(int(np.prod(x.shape)) * int(x.dtype.itemsize) for x in leaves)
 
 
 def _said(size: int) -> str:

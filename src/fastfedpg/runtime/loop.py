@@ -10,10 +10,10 @@ import numpy as np
 
 from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
 from fastfedpg.runtime.diagnosis import explain, in_own_words
-from fastfedpg.runtime.result import Diverged, Record, Result, checked, gather
-from fastfedpg.runtime.round import begun, combined, heard, reply, served
+from fastfedpg.runtime.result import Diverged, Record, Result, checked, extras, gather
+from fastfedpg.runtime.round import begun, combined, heard, policies, reply, served
 from fastfedpg.runtime.run_state import Standing, Tick, unheard
-from fastfedpg.runtime.schedule import Schedule, participants_of
+from fastfedpg.runtime.schedule import Order, Schedule
 from fastfedpg.runtime.walk import message_sizes
 
 
@@ -26,9 +26,11 @@ def loop(
     participants: int | None = None,
     theta0: Any = None,
     first_seed: int = 0,
+    order: Order = "random",
+    speeds: Sequence[float] | None = None,
 ) -> Result:
     """Run in plain Python; arguments (see `Schedule`) and numbers are those of `simulate`."""
-    schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed)
+    schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed, None, None, order, speeds)
     schedule.check(problem, algorithm)
     sizes = message_sizes(problem, algorithm, schedule.starts(problem)[0])
     return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,), first_seed)
@@ -45,6 +47,7 @@ class Run(NamedTuple):
     drift: float = float("nan")
     steps: int = 0
     taken: int = 0
+    extra: dict[str, float] = {}  # noqa: RUF012
 
 
 def loop_records(
@@ -57,7 +60,6 @@ def loop_records(
 ) -> Iterator[Record]:
     """The run as it goes, record by record, all seeds side by side; `tick` hears of every round, whatever `pause`."""
     schedule.check(problem, algorithm)
-    m = schedule.taking_part(problem)
     tasks = tasks_of(problem)
     seeds = range(schedule.first_seed, schedule.first_seed + schedule.seeds)
     if start is None:
@@ -68,19 +70,22 @@ def loop_records(
         done, recorded = start.round, start.recorded
         runs = [continued(problem.N, start, r, seed) for r, seed in enumerate(seeds)]
 
+    def extra() -> dict[str, np.ndarray]:
+        return {name: np.array([run.extra[name] for run in runs]) for name in runs[0].extra}
+
     def standing() -> Standing:
         every = [(run.state, run.down, stack(run.memory), stack(run.own)) for run in runs]
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
         state, down, memory, own = stack(every)
         drift = drift.astype(schedule.starts(problem).dtype)
-        return Standing(done, recorded, state, down, memory, own, drift, steps, taken)
+        return Standing(done, recorded, state, down, memory, own, drift, steps, taken, extra())
 
     def record() -> Record:
-        theta = np.stack([algorithm.policy(run.state) for run in runs])
+        theta = np.stack([policies(algorithm, run.state, stack(run.memory)) for run in runs])
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
         with in_own_words(problem):
             value = problem.evaluate(theta)
-        noted = Record(done, theta, value, drift, steps, taken / problem.N)
+        noted = Record(done, theta, value, drift, steps, taken / problem.N, extra())
         return checked(problem, noted, seeds)
 
     for stop in schedule.recorded():
@@ -88,7 +93,7 @@ def loop_records(
             continue
         try:
             while done < stop:
-                runs, done = [one_round(problem, algorithm, tasks, m, run, done) for run in runs], done + 1
+                runs, done = [one_round(problem, algorithm, tasks, schedule, run, done) for run in runs], done + 1
                 tick(done, standing)
             noted = record()
         except KeyboardInterrupt:
@@ -99,7 +104,7 @@ def loop_records(
         yield noted
 
 
-def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int, run: Run, t: int) -> Run:
+def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], schedule: Schedule, run: Run, t: int) -> Run:
     """Every exchange in turn: each participant answers, the answers are combined, the server moves on."""
     seed, state, down, memory, own, drift, steps = (
         run.seed,
@@ -110,12 +115,13 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
         0.0,
         run.steps,
     )
-    who = [int(i) for i in participants_of(seed, t, problem.N, m)]
+    who = [int(i) for i in schedule.who(problem, seed, t)]
+    extra = dict.fromkeys(run.extra, float("nan"))
     for e in algorithm.in_round(t):
-        ups = []
+        ups, logged = [], []
         for i in who:
             name = int(problem.ids[i])
-            given = _at(down, i) if algorithm.per_agent else down
+            given = at(down, i) if algorithm.per_agent else down
             key = key_for(seed, t, e.name, name)
             asked = (tasks[i], memory[i], own[i], given, key)
             with in_own_words(problem):
@@ -123,39 +129,43 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], m: int,
             up = heard(e, sent)
             if not finite(up):
                 theta_bar = algorithm.policy(state)
-                why = explain(problem, e, *asked, theta_bar[i] if algorithm.per_agent else theta_bar)
+                why = explain(problem, e, *asked, theta_bar[i] if theta_bar.ndim == 2 else theta_bar)
                 raise Diverged(t + 1, e.name, name, seed, why=why)
             drift, steps = drift + float(info.drift), steps + int(info.steps)
             ups.append(up)
+            logged.append(info.extra)
+        extra |= {name: float(np.mean([each[name] for each in logged])) for name in logged[0]}
         key = key_for(seed, t, e.name)
         up = combined(e, stack(ups), jnp.asarray(who), key)
         ids = problem.ids[np.array(who)] if algorithm.per_agent else None
-        state, down = moved(e, m / problem.N, state, down, up, key, who, ids)
+        state, down = moved(e, len(who) / problem.N, state, down, up, key, who, ids)
     if not finite(algorithm.policy(state)):
         raise Diverged(t + 1, None, None, seed)
-    return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + m)
+    return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + len(who), extra)
 
 
 def tasks_of(problem: Problem) -> list[Task]:
     """Each agent's own task."""
-    return [_at(problem.tasks, i) for i in range(problem.N)]
+    return [at(problem.tasks, i) for i in range(problem.N)]
 
 
 def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run:
     state, down, memory = algorithm.init(theta, problem.N)
     kept = [
-        begun(algorithm, problem.oracle(task), theta, _at(memory, k), key_for(seed, 0, "own", int(problem.ids[k])))
+        begun(algorithm, problem.oracle(task), theta, at(memory, k), key_for(seed, 0, "own", int(problem.ids[k])))
         for k, task in enumerate(tasks_of(problem))
     ]
-    return Run(seed, state, down, tuple(m for m, _ in kept), tuple(own for _, own in kept))
+    extra = dict.fromkeys(extras(problem, algorithm, theta), float("nan"))
+    return Run(seed, state, down, tuple(m for m, _ in kept), tuple(own for _, own in kept), extra=extra)
 
 
 def continued(N: int, standing: Standing, r: int, seed: int) -> Run:
     """The run that stands there as the r-th."""
-    state, down, memory, own = (_at(part, r) for part in standing.parts)
-    each = lambda tree: tuple(_at(tree, i) for i in range(N))
+    state, down, memory, own = (at(part, r) for part in standing.parts)
+    each = lambda tree: tuple(at(tree, i) for i in range(N))
     drift, steps, taken = float(standing.drift[r]), int(standing.steps[r]), int(standing.taken[r])
-    return Run(seed, state, down, each(memory), each(own), drift, steps, taken)
+    extra = {name: float(x[r]) for name, x in standing.extra.items()}
+    return Run(seed, state, down, each(memory), each(own), drift, steps, taken, extra)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -177,11 +187,12 @@ def moved(
     if ids is None:
         return serve(e, share, state, up, key)
     some = jnp.asarray(who)
-    new = serve(e, share, _at(state, some), up, key, jnp.asarray(ids))
+    new = serve(e, share, at(state, some), up, key, jnp.asarray(ids))
     return _put(state, some, new[0]), _put(down, some, new[1])
 
 
-def _at(tree: Any, i: Any) -> Any:
+def at(tree: Any, i: Any) -> Any:
+    """Of every array the entry, or the entries, at i."""
     return jax.tree.map(lambda x: jnp.asarray(x[i]), tree)
 
 

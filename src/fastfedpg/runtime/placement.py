@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
 from fastfedpg.runtime.pytrees import is_key
-from fastfedpg.runtime.schedule import Schedule
+from fastfedpg.runtime.schedule import Order, Schedule
 
 AXIS = "agents"
 """The mesh's only axis."""
@@ -31,6 +31,8 @@ class Layout(NamedTuple):
     m: int
     batch: int | None = None
     mesh: Mesh | None = None
+    order: Order = "random"
+    speeds: tuple[float, ...] | None = None
 
     @property
     def shards(self) -> int:
@@ -81,7 +83,8 @@ def layout_of(problem: Problem, schedule: Schedule) -> Layout:
     if batch is not None and (batch < 1 or n % batch):
         near = ", ".join(map(str, _divisors_near(batch, n)))
         raise InputError(f"agent_batch = {batch}; it must divide the {n} agents {whose}, as {near} would")
-    return Layout(schedule.taking_part(problem), None if batch == n else batch, mesh)
+    speeds = None if schedule.speeds is None else tuple(map(float, schedule.speeds))
+    return Layout(schedule.taking_part(problem), None if batch == n else batch, mesh, schedule.order, speeds)
 
 
 def _mesh(shards: int, N: int) -> Mesh:

@@ -23,6 +23,7 @@ from fastfedpg.core import (
 )
 from fastfedpg.runtime.placement import AGENTS, AXIS, EVERYWHERE, TASKS, Layout
 from fastfedpg.runtime.round import begun, combined, heard, reply, served
+from fastfedpg.runtime.round import policies as policies_of
 from fastfedpg.runtime.run_state import Parts
 from fastfedpg.runtime.schedule import participants_of
 
@@ -36,6 +37,7 @@ class Counts(NamedTuple):
     drift: Any  # (N,) each agent's part in the last round
     steps: Any  # (N,) environment steps of each agent
     taken: Any  # (N,) rounds that each agent took part in
+    extra: dict[str, Any]  # each (N,) what else was logged in the last round: 0 where an agent took no part
     bad: Any  # (shards, 3) round, exchange and agent of each shard's first non-finite message; -1 where there is none
 
 
@@ -80,7 +82,7 @@ def begin(
     return lax.with_sharding_constraint(parts, where)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2), static_argnames="extras")
 def advance(
     make: Maker,
     oracle: Callable[[Task], Oracle],
@@ -92,8 +94,12 @@ def advance(
     parts: Parts,
     first: Any,
     stop: Any,
+    extras: tuple[str, ...] = (),
 ) -> tuple[Parts, Counts]:
-    """All runs from one round to another. The only thing that devices tell each other is what `combine` needs."""
+    """All runs from one round to another. The only thing that devices tell each other is what `combine` needs.
+
+    `extras` are the names of what the agents log beside drift and steps.
+    """
 
     def every(
         tasks: Any, ids: Any, settings: Any, seeds: Any, parts: Parts, first: Any, stop: Any
@@ -102,7 +108,7 @@ def advance(
             algorithm = algorithm_of(make, setting)
             none = jnp.zeros(len(ids), count_dtype())
             drift = jnp.zeros(len(ids), algorithm.policy(parts.state).dtype)
-            counts = Counts(drift, none, none, jnp.full(3, -1, jnp.int32))
+            counts = Counts(drift, none, none, dict.fromkeys(extras, drift), jnp.full(3, -1, jnp.int32))
             body = partial(_round, algorithm, oracle, layout, tasks, ids, seed)
             parts, counts = lax.fori_loop(first, stop, body, (parts, counts))
             return parts, counts._replace(bad=counts.bad[None])
@@ -117,9 +123,10 @@ def advance(
 
 
 @partial(jax.jit, static_argnums=0)
-def policies(make: Maker, settings: Any, states: Any) -> Any:
-    """Each run's policy."""
-    return jax.vmap(lambda setting, state: algorithm_of(make, setting).policy(state))(settings, states)
+def policies(make: Maker, settings: Any, states: Any, memories: Any) -> Any:
+    """Each run's policy, or its agents' own."""
+    one = lambda setting, state, memory: policies_of(algorithm_of(make, setting), state, memory)
+    return jax.vmap(one)(settings, states, memories)
 
 
 def _round(
@@ -138,13 +145,15 @@ def _round(
     tasks, ids = some.take(tasks), some.take(ids)
 
     def exchange(number: int, e: Exchange, carry: tuple[Parts, Counts]) -> tuple[Parts, Counts]:
-        (state, down, memory, own), (moved, steps, taken, bad) = carry
+        (state, down, memory, own), (moved, steps, taken, extra, bad) = carry
         ask = partial(_answer, e, oracle, seed, t, None if per_agent else down)
         given = (tasks, ids, some.take(memory), some.take(own), some.take(down) if per_agent else ())
         new_memory, new_own, ups, info = _in_batches(ask, layout.batch, given)
         memory, own = some.put(memory, new_memory), some.put(own, new_own)
         moved = some.put(moved, some.take(moved) + jnp.asarray(info.drift).astype(moved.dtype))
         steps = some.put(steps, some.take(steps) + info.steps)
+        said = {name: jnp.asarray(x).astype(moved.dtype) for name, x in info.extra.items()}
+        extra = {**extra, **some.put({name: jnp.zeros_like(moved) for name in said}, said)}
         bad = _note(bad, t, number, ids, some.absent | _finite(ups))
         key = key_for(seed, t, e.name)
         up = _combined(e, layout, some, ups, key)
@@ -153,10 +162,11 @@ def _round(
             state, down = some.put(state, new[0]), some.put(down, new[1])
         else:
             state, down = served(e, share, state, up, key)
-        return Parts(state, down, memory, own), Counts(moved, steps, taken, bad)
+        return Parts(state, down, memory, own), Counts(moved, steps, taken, extra, bad)
 
     parts, counts = carry
-    carry = parts, counts._replace(drift=jnp.zeros_like(counts.drift))
+    nothing = jnp.zeros_like(counts.drift)
+    carry = parts, counts._replace(drift=nothing, extra=dict.fromkeys(counts.extra, nothing + jnp.nan))
     for number, e in enumerate(algorithm.exchanges):
         ask = partial(exchange, number, e)
         carry = ask(carry) if number >= algorithm.opening else lax.cond(t == 0, ask, lambda same: same, carry)
@@ -195,8 +205,8 @@ class Some(NamedTuple):
 def _taking_part(layout: Layout, seed: Any, t: Any, n: int) -> Some:
     """One device gathers the participants; several compute all of theirs, and forget what the others have said."""
     N, none = n * layout.shards, jnp.zeros((), bool)
-    who = participants_of(seed, t, N, layout.m)
-    if layout.m == N:
+    who = participants_of(seed, t, N, layout.m, layout.order, layout.speeds)
+    if _all_in_order(layout, N):
         return Some(who, lambda tree: tree, lambda tree, new: new, none)
     if layout.mesh is None:
         take = lambda tree: jax.tree.map(lambda x: x[who], tree)
@@ -204,6 +214,10 @@ def _taking_part(layout: Layout, seed: Any, t: Any, n: int) -> Some:
     here = _own(jnp.zeros(N, bool).at[who].set(True), n)
     keep = lambda x, v: jnp.where(here.reshape(n, *(1,) * (x.ndim - 1)), v, x)
     return Some(who, lambda tree: tree, lambda tree, new: jax.tree.map(keep, tree, new), ~here)
+
+
+def _all_in_order(layout: Layout, N: int) -> bool:
+    return layout.m == N and layout.order != "arrival"
 
 
 def _own(x: Any, n: int) -> Any:
@@ -219,7 +233,7 @@ def _combined(e: Exchange, layout: Layout, some: Some, ups: Up, key: Any) -> Up:
     n = len(jax.tree.leaves(ups)[0])
     N = n * layout.shards
     gather = lambda tree: jax.tree.map(lambda x: lax.all_gather(x, AXIS, tiled=True), tree)
-    if combine.block is not None and combine.finish is not None and layout.m == N and n & (n - 1) == 0:
+    if combine.block is not None and combine.finish is not None and _all_in_order(layout, N) and n & (n - 1) == 0:
         return combine.finish(gather(combine.block(ups)), ups, N)
     up = combined(e, jax.tree.map(lambda x: x[some.who], gather(ups)), some.who, key)
     if combine.per_agent:

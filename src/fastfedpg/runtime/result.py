@@ -1,15 +1,16 @@
 """What every runtime yields while it runs, and what that adds up to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastfedpg.core import Evaluation, Problem
+from fastfedpg.core import Algorithm, Evaluation, Problem
+from fastfedpg.errors import InputError
 from fastfedpg.runtime import views
 from fastfedpg.runtime.diagnosis import explain_value
-from fastfedpg.runtime.walk import MessageSizes
+from fastfedpg.runtime.walk import MessageSizes, in_form
 
 
 class Record(NamedTuple):
@@ -21,6 +22,25 @@ class Record(NamedTuple):
     drift: np.ndarray  # (runs,): Lemma 1's sum over agents and local steps in the last round; NaN before the first
     env_steps: np.ndarray  # (runs,): all agents together, from the start
     rounds_taken: np.ndarray  # (runs,): rounds an agent took part in, on average over the agents
+    extra: Mapping[str, np.ndarray] = {}  # each (runs,): what else the agents log; NaN before a round
+
+
+METRICS = (
+    *("J", "gap", "grad_norm_sq", "return_mean", "return_worst", "return_q25", "return_median", "return_q75", "drift"),
+    *("env_steps", "floats_up", "floats_down", "bytes_up", "bytes_down", "syncs"),
+)
+"""The columns of every run; what an algorithm's agents log beside them follows."""
+
+
+def extras(problem: Problem, algorithm: Algorithm, theta: Any) -> tuple[str, ...]:
+    """The names of what an algorithm's agents log, if they can be columns of their own."""
+    found = in_form(problem, algorithm, theta)[0].extra
+    for name, x in found.items():
+        if name in (*METRICS, "seed", "round"):
+            raise InputError(f"the algorithm's agents log '{name}', which is the name of a metric; take another")
+        if x.shape:
+            raise InputError(f"the algorithm's agents log '{name}' of shape {x.shape}; it must be a single number")
+    return tuple(found)
 
 
 def checked(problem: Problem, record: Record, seeds: Sequence[int] | np.ndarray, all_of_them: bool = False) -> Record:
@@ -127,6 +147,7 @@ def collect(
         "bytes_up": taken * sizes.bytes_up,
         "bytes_down": taken * sizes.bytes_down,
         "syncs": np.outer(np.ones(len(taken), int), [r.round * sizes.syncs for r in records]),
+        **{name: stack(r.extra[name] for r in records) for name in records[0].extra},
     }
     return Result(
         np.array([r.round for r in records]),

@@ -22,6 +22,14 @@ def begun(algorithm: Algorithm, oracle: Oracle, theta: Theta, memory: Memory, ke
     return memory, own
 
 
+def policies(algorithm: Algorithm, state: State, memory: Memory) -> Any:
+    """What is recorded: the policy (d,), or one for each agent (N, d); `memory` has an axis for the agents."""
+    theta = algorithm.policy(state)
+    if algorithm.personalise is None:
+        return theta
+    return jax.vmap(algorithm.personalise, in_axes=(0 if theta.ndim == 2 else None, 0))(theta, memory)
+
+
 def reply(
     e: Exchange, memory: Memory, own: Own, down: Down, oracle: Oracle, key: RngKey
 ) -> tuple[Memory, Own, Up, Info]:

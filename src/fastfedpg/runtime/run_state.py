@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from fastfedpg.core import Algorithm, Down, Memory, Own, Problem, State, key_for
+from fastfedpg.runtime.result import extras
 from fastfedpg.runtime.round import begun
 from fastfedpg.runtime.schedule import Schedule
 
@@ -32,6 +33,7 @@ class Standing(NamedTuple):
     drift: Any  # (runs,) of the last round
     steps: Any  # (runs,) environment steps, all agents together
     taken: Any  # (runs,) rounds that agents took part in, all agents together
+    extra: dict[str, Any] = {}  # noqa: RUF012 # each (runs,) what else was logged in the last round
 
     @property
     def parts(self) -> Parts:
@@ -63,4 +65,6 @@ def shapes(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standi
     theta = schedule.starts(problem)
     state, down, memory, own = jax.eval_shape(begin, theta, problem.tasks)
     count = jax.ShapeDtypeStruct((schedule.seeds,), np.int64)
-    return Standing(0, -1, state, down, memory, own, jax.ShapeDtypeStruct((schedule.seeds,), theta.dtype), count, count)
+    drift = jax.ShapeDtypeStruct((schedule.seeds,), theta.dtype)
+    extra = {name: jax.ShapeDtypeStruct(drift.shape, np.float64) for name in extras(problem, algorithm, theta[0])}
+    return Standing(0, -1, state, down, memory, own, drift, count, count, extra)

@@ -1,18 +1,21 @@
 """What every runtime is asked: how many rounds and seeds, from where, and who takes part."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Oracle, Problem, key_for
+from fastfedpg.core import Algorithm, Oracle, Problem, count_dtype, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ANSWERED_BY
 from fastfedpg.runtime.diagnosis import explain_value
+
+Order: TypeAlias = Literal["random", "cyclic", "arrival"]
+"""How the agents that take part in a round are chosen."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Schedule:
         first_seed: the first seed.
         agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory, and no number.
         shards: devices that the agents are split over, one unless given; `simulate` alone. It changes no number.
+        order: which agents they are: drawn at random, in turn (cyclic), or those that arrive first (arrival).
+        speeds: arrival: each agent's mean number of arrivals in a unit of time, equal unless given.
     """
 
     rounds: int
@@ -38,6 +43,8 @@ class Schedule:
     first_seed: int = 0
     agent_batch: int | None = None
     shards: int | None = None
+    order: Order = "random"
+    speeds: Sequence[float] | None = None
 
     def check(self, problem: Problem, algorithm: Algorithm) -> None:
         """Everything that can be wrong before the first round."""
@@ -57,6 +64,16 @@ class Schedule:
             raise InputError(
                 f"participants = {self.participants}; it must be between 1 and the number of agents, {problem.N}"
             )
+        if self.order not in get_args(Order):
+            raise InputError(f"order = {self.order!r}; it must be one of {', '.join(get_args(Order))}")
+        if self.speeds is not None:
+            s = np.asarray(self.speeds, float)
+            if self.order != "arrival":
+                raise InputError(f"speeds are for order = 'arrival', and it is {self.order!r}")
+            if s.shape != (problem.N,) or not (np.isfinite(s) & (s > 0)).all():
+                raise InputError(
+                    f"speeds = {self.speeds}; there must be a positive number for each of {problem.N} agents"
+                )
         for e in algorithm.exchanges:
             if e.combine.agents not in (None, problem.N):
                 raise InputError(
@@ -70,6 +87,10 @@ class Schedule:
     def taking_part(self, problem: Problem) -> int:
         """How many agents take part in a round."""
         return self.participants or problem.N
+
+    def who(self, problem: Problem, seed: int, round: int) -> Any:
+        """The positions of the agents that take part in a round, in all its exchanges."""
+        return participants_of(seed, round, problem.N, self.taking_part(problem), self.order, self.speeds)
 
     def starts(self, problem: Problem) -> Any:
         """One theta per seed."""
@@ -103,8 +124,20 @@ RESERVED = ("own", "participants")
 """Labels of random keys that are the runtimes' own."""
 
 
-def participants_of(seed: Any, round: Any, N: int, m: int) -> Any:
-    """Who takes part in a round, in all its exchanges: m of the N positions, drawn without replacement, in order."""
+def participants_of(
+    seed: Any, round: Any, N: int, m: int, order: Order = "random", speeds: Sequence[float] | None = None
+) -> Any:
+    """Who takes part in a round, in all its exchanges: m of the N positions.
+
+    random: drawn without replacement, in order. cyclic: t m, t m + 1, …, t m + m - 1 modulo N in round t. arrival: the
+    first m of a race in which agent i takes an exponential time with the rate speeds_i, as they arrive.
+    """
+    key = key_for(seed, round, "participants")
+    if order == "arrival":
+        times = jax.random.exponential(key, (N,), jnp.float32)
+        return jnp.argsort(times if speeds is None else times / jnp.asarray(speeds, jnp.float32))[:m]
     if m == N:
         return jnp.arange(N)
-    return jnp.sort(jax.random.choice(key_for(seed, round, "participants"), N, (m,), replace=False))
+    if order == "cyclic":
+        return (jnp.asarray(round, count_dtype()) * m + jnp.arange(m)) % N
+    return jnp.sort(jax.random.choice(key, N, (m,), replace=False))

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -17,9 +17,9 @@ from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import continued, one_round, tasks_of
 from fastfedpg.runtime.placement import TASKS, Layout, layout_of
 from fastfedpg.runtime.program import Counts, Maker, algorithm_of
-from fastfedpg.runtime.result import Diverged, Record, Result, checked, gather
+from fastfedpg.runtime.result import Diverged, Record, Result, checked, extras, gather
 from fastfedpg.runtime.run_state import Parts, Standing, Tick, unheard
-from fastfedpg.runtime.schedule import Schedule
+from fastfedpg.runtime.schedule import Order, Schedule
 from fastfedpg.runtime.walk import message_sizes
 
 RESPONSE_SECONDS = 0.5
@@ -38,13 +38,16 @@ def simulate(
     sweep: Any = None,
     agent_batch: int | None = None,
     shards: int | None = None,
+    order: Order = "random",
+    speeds: Sequence[float] | None = None,
 ) -> Result:
     """Run all seeds at once, compiled; a second call with the same objects compiles nothing.
 
     Args:
         problem: from `problems.with_oracle`, or your own.
         algorithm: an Algorithm; or, with `sweep`, a function from one setting to an Algorithm.
-        rounds, seeds, metrics_every, participants, theta0, first_seed, agent_batch, shards: see `Schedule`.
+        rounds, seeds, metrics_every, participants, theta0, first_seed: see `Schedule`.
+        agent_batch, shards, order, speeds: see `Schedule`.
         sweep: settings to vmap over, for example step sizes (E,); results then have the leading axes (E, seeds).
 
     Example:
@@ -54,7 +57,9 @@ def simulate(
         >>> result.metrics["gap"].shape
         (2, 1, 6)
     """
-    schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed, agent_batch, shards)
+    schedule = Schedule(
+        rounds, seeds, metrics_every, participants, theta0, first_seed, agent_batch, shards, order, speeds
+    )
     example, settings, _ = _checked(problem, algorithm, schedule, sweep)
     sizes = message_sizes(problem, example, schedule.starts(problem)[0])
     shape = (seeds,) if sweep is None else (len(jax.tree.leaves(settings)[0]), seeds)
@@ -85,11 +90,12 @@ def simulate_records(
     settings = jax.tree.map(lambda x: np.repeat(np.asarray(x), seeds, axis=0), settings)
     number = np.tile(np.arange(schedule.first_seed, schedule.first_seed + seeds, dtype=np.int32), E)
     given = (*(layout.place(x, TASKS) for x in (problem.tasks, problem.ids)), settings, number)
-    what = (algorithm, problem.oracle, layout)
+    what, names = (algorithm, problem.oracle, layout), extras(problem, example, theta[0])
     if start is None:
         nothing, none = np.full(len(number), np.nan, theta.dtype), np.zeros(len(number), np.int64)
         begun = program.begin(*what, *given, np.tile(theta, (E, 1)))
-        now = Standing(0, -1, begun.state, begun.down, begun.memory, begun.own, nothing, none, none)
+        extra = dict.fromkeys(names, np.full(len(number), np.nan))
+        now = Standing(0, -1, begun.state, begun.down, begun.memory, begun.own, nothing, none, none, extra)
     else:
         where = program.specs(example.per_agent)
         placed = {name: layout.place(getattr(start, name), spec) for name, spec in where._asdict().items()}
@@ -100,10 +106,11 @@ def simulate_records(
         return now._replace(**layout.whole(now.parts._asdict()))
 
     def record() -> Record:
-        current = np.asarray(layout.whole(program.policies(algorithm, settings, now.state)))
+        kept = () if example.personalise is None else now.memory
+        current = np.asarray(layout.whole(program.policies(algorithm, settings, now.state, kept)))
         with in_own_words(problem):
             value = problem.evaluate(current)
-        noted = Record(now.round, current, value, now.drift, now.steps, now.taken / problem.N)
+        noted = Record(now.round, current, value, now.drift, now.steps, now.taken / problem.N, now.extra)
         return checked(problem, noted, number, all_of_them=sweep is not None)
 
     for stop in schedule.recorded():
@@ -114,19 +121,21 @@ def simulate_records(
                 began, upto = time.monotonic(), min(stop, now.round + stride, _multiple_after(now.round, pause))
                 # Not donated: until there is a new standing the old one must stay readable, whatever happens meanwhile.
                 with in_own_words(problem):
-                    new = program.advance(*what, *given, now.parts, now.round, upto)
+                    new = program.advance(*what, *given, now.parts, now.round, upto, extras=names)
                     parts, counts = jax.block_until_ready(new)
-                counts = Counts(*(np.asarray(x) for x in layout.whole(counts)))
+                counts = jax.tree.map(np.asarray, layout.whole(counts))
                 found = _first_bad(example, counts.bad, number, all_of_them=sweep is not None)
                 if found is not None:
                     if (problem.why_undefined or problem.explain_batch) and sweep is None:
                         with in_own_words(problem):
-                            before, _ = program.advance(*what, *given, now.parts, now.round, found.round - 1)
+                            before, _ = program.advance(
+                                *what, *given, now.parts, now.round, found.round - 1, extras=names
+                            )
                         found = _in_words(problem, example, schedule, layout.whole(before._asdict()), now, found)
                     raise found
                 took = max(time.monotonic() - began, 1e-9)
                 stride = layout.agreed(max(1, min(2 * stride, int((upto - now.round) * RESPONSE_SECONDS / took))))
-                now = _after(now, upto, parts, counts)
+                now = _after(now, upto, parts, counts, layout.m)
                 tick(now.round, standing)
             noted = record()
         except KeyboardInterrupt:
@@ -141,12 +150,13 @@ def _multiple_after(round: int, pause: int | None) -> int:
     return sys.maxsize if pause is None else (round // pause + 1) * pause
 
 
-def _after(before: Standing, round: int, parts: Parts, counts: Counts) -> Standing:
+def _after(before: Standing, round: int, parts: Parts, counts: Counts, m: int) -> Standing:
     """One new value: an interruption leaves either the old one or the new one, and never a mixture."""
     steps, taken = (x.sum(axis=1, dtype=np.int64) for x in (counts.steps, counts.taken))
     drift = counts.drift.sum(axis=1)
+    extra = {name: x.sum(axis=1, dtype=np.float64) / m for name, x in counts.extra.items()}
     now = before._replace(round=round, drift=drift, steps=before.steps + steps, taken=before.taken + taken)
-    return now._replace(**parts._asdict())
+    return now._replace(extra=extra, **parts._asdict())
 
 
 def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> tuple[Algorithm, Any, Layout]:
@@ -171,7 +181,7 @@ def _in_words(
     """The round that diverged once more, in the plain loop, which can say why."""
     run = continued(problem.N, now._replace(**before), found.seed - schedule.first_seed, found.seed)
     try:
-        one_round(problem, algorithm, tasks_of(problem), schedule.taking_part(problem), run, found.round - 1)
+        one_round(problem, algorithm, tasks_of(problem), schedule, run, found.round - 1)
     except Diverged as same:
         return same
     return found

@@ -1,13 +1,14 @@
 """What a round is made of, found by walking one agent through it: its messages, and the samples it takes."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from fastfedpg.core import Algorithm, Oracle, Problem, Sums, Tabular, Transitions, key_for
+from fastfedpg.core import Algorithm, Oracle, Problem, Sums, Tabular, Task, Transitions, key_for, watch
 from fastfedpg.runtime.round import begun, combined, heard, reply, served
 
 
@@ -21,26 +22,67 @@ class MessageSizes(NamedTuple):
     syncs: int
 
 
+class Walked(NamedTuple):
+    """One agent's messages up (as they travel) and down in the first round, what it takes and logs in every round."""
+
+    ups: list[Any]
+    downs: list[Any]
+    steps: Any
+    extra: dict[str, Any]
+
+
+def in_form(problem: Problem, algorithm: Algorithm, theta: Any) -> tuple[Walked, int]:
+    """A walk in shapes and dtypes alone, and the bytes of the largest batch on the way; nothing is computed."""
+    leaves, form = jax.tree.flatten(problem.tasks)
+    one = tuple(jax.ShapeDtypeStruct(np.shape(x)[1:], jax.dtypes.canonicalize_dtype(x.dtype)) for x in leaves)
+    start = jax.ShapeDtypeStruct(np.shape(theta), jax.dtypes.canonicalize_dtype(theta.dtype))
+    return _in_form(algorithm, problem.oracle, form, one, start, problem.N, jax.dtypes.canonicalize_dtype(np.float64))
+
+
+@lru_cache(maxsize=64)
+def _in_form(
+    algorithm: Algorithm,
+    oracle: Callable[[Task], Oracle],
+    form: Any,
+    task: tuple[Any, ...],
+    theta: Any,
+    N: int,
+    precision: Any,
+) -> tuple[Walked, int]:
+    played = [0]
+
+    def sample(answer: Callable[..., Any], *given: Any) -> Any:
+        batch, own = answer(*given)
+        played.append(size_of(batch))
+        return batch, own
+
+    go = lambda theta, task: walk(algorithm, watch(oracle(jax.tree.unflatten(form, task)), sample=sample), theta, N)
+    return jax.eval_shape(go, theta, task), max(played)
+
+
+def size_of(tree: Any) -> int:
+    """Bytes."""
+    leaves = [x for x in jax.tree.leaves(tree) if hasattr(x, "dtype")]
+    return sum(int(np.prod(x.shape)) * int(x.dtype.itemsize) for x in leaves)
+
+
 def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> MessageSizes:
-    """Trace one agent through a round and add up its messages; nothing is computed."""
-    first = lambda tree: jax.tree.map(lambda x: x[0], tree)
-    one = lambda theta, tasks: walk(algorithm, problem.oracle(first(tasks)), theta, problem.N)
-    ups, downs, _ = jax.eval_shape(one, theta, problem.tasks)
+    """One agent's messages in a round, added up; nothing is computed."""
+    walked, _ = in_form(problem, algorithm, theta)
     every = [
         # Where each agent is its own server, what it hears are its neighbours' uploads.
         (e.combine.degree, up, up if e.combine.per_agent else down)
-        for number, (e, up, down) in enumerate(zip(algorithm.exchanges, ups, downs, strict=True))
+        for number, (e, up, down) in enumerate(zip(algorithm.exchanges, walked.ups, walked.downs, strict=True))
         if number >= algorithm.opening and e.combine.sent
     ]
     count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
-    size = lambda tree: sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
     total = lambda of, which: sum(message[0] * of(message[which]) for message in every)
-    return MessageSizes(total(count, 1), total(count, 2), total(size, 1), total(size, 2), len(every))
+    return MessageSizes(total(count, 1), total(count, 2), total(size_of, 1), total(size_of, 2), len(every))
 
 
 def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1) -> int:
     """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
-    return int(walk(algorithm, counting_oracle(of_estimate), jnp.zeros(1), N)[2])
+    return int(walk(algorithm, counting_oracle(of_estimate), jnp.zeros(1), N).steps)
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Oracle:
@@ -63,8 +105,8 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Ora
     )
 
 
-def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list[Any], list[Any], Any]:
-    """One agent's messages up and down in the first round, and the steps it takes in every round.
+def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
+    """One agent in the first round, whose messages are those of all N.
 
     Of N uploads like its own only the form of what they are combined to is found, and nothing is computed.
     """
@@ -74,16 +116,13 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> tuple[list
     memory, own = begun(algorithm, oracle, theta, first(memory), key)
     if algorithm.per_agent:
         state, down = first(state), first(down)
-    ups, downs = [], []
-    steps: Any = 0
+    walked = Walked([], [], 0, {})
     for number, e in enumerate(algorithm.exchanges):
         memory, own, sent, info = reply(e, memory, own, down, oracle, key)
-        up = heard(e, sent)
-        steps = steps + info.steps if number >= algorithm.opening else steps
-        ups.append(sent)
-        downs.append(down)
-        every = jax.tree.map(lambda x: jax.ShapeDtypeStruct((N, *x.shape), x.dtype), up)
+        steps = walked.steps + info.steps if number >= algorithm.opening else walked.steps
+        walked = Walked([*walked.ups, sent], [*walked.downs, down], steps, {**walked.extra, **info.extra})
+        every = jax.tree.map(lambda x: jax.ShapeDtypeStruct((N, *x.shape), x.dtype), heard(e, sent))
         form = jax.eval_shape(partial(combined, e), every, jnp.arange(N), key)
         seen = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), form)
         state, down = served(e, 1.0, state, first(seen) if e.combine.per_agent else seen, key)
-    return ups, downs, steps
+    return walked

@@ -110,5 +110,7 @@ def compressed(algorithm: Algorithm, codec: Codec, feedback: bool = True) -> Alg
         forms = [form if c else () for form, c in zip(jax.eval_shape(one, memory, theta, own), coded, strict=True)]
         return Kept(memory, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), tuple(forms)))
 
+    own_words = algorithm.personalise
+    personalise = None if own_words is None else lambda theta, kept: own_words(theta, kept.memory)
     exchanges = tuple(fed_back(k, e) for k, e in enumerate(algorithm.exchanges))
-    return algorithm._replace(exchanges=exchanges, open=open)
+    return algorithm._replace(exchanges=exchanges, open=open, personalise=personalise)
