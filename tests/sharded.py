@@ -16,6 +16,7 @@ if __name__ == "__main__" and sys.argv[1] != "devices":  # before anything is co
 
 import reference as ref  # noqa: E402
 from fastfedpg import ALGORITHMS, simulate, with_oracle  # noqa: E402
+from fastfedpg.algorithms.combine import krum, mixing  # noqa: E402
 from fastfedpg.runtime import Schedule, collect, layout_of, message_sizes, program, simulate_records  # noqa: E402
 from fastfedpg.runtime.placement import TASKS  # noqa: E402
 
@@ -63,7 +64,32 @@ def devices():
         equal(one, simulate(PROBLEMS[oracle], METHODS[name], 20, shards=8, **settings), oracle == "gpomdp")
         found = collectives(name, oracle, 8, participants)
         assert found == ["all-gather"] * GATHERS[name], f"{name}: {found}"
+    widened()
     resumed()
+
+
+def widened():
+    """Rules that see all uploads, agents that are their own servers or have their own policies, in order of arrival,
+    with something to log: 8 devices and one."""
+    ring = np.eye(N) / 2 + np.roll(np.eye(N), 1, 0) / 4 + np.roll(np.eye(N), -1, 0) / 4
+    change = lambda algorithm, f: algorithm._replace(exchanges=tuple(map(f, algorithm.exchanges)))
+
+    def noting(e):
+        def agent(*given):
+            memory, own, up, info = e.agent(*given)
+            return memory, own, up, info._replace(extra={"first": up[0]})
+
+        return e._replace(agent=agent)
+
+    own = METHODS["scaffold_pg"]._replace(personalise=lambda theta, c_i: theta - c_i)
+    robust = change(METHODS["fast_fedpg"], lambda e: noting(e)._replace(combine=krum(2)))
+    gossip = change(METHODS["independent_pg"], lambda e: noting(e)._replace(combine=mixing(ring)))
+    for method in (gossip, own, robust):
+        for m in (N, 9):
+            settings = {"participants": m, "order": "arrival", "seeds": 2}
+            one, two = (simulate(PROBLEMS["exact"], method, 3, shards=shards, **settings) for shards in (None, 8))
+            equal(one, two, False)
+            assert ("first" in one.metrics) == (method is not own)
 
 
 def resumed():
@@ -86,7 +112,7 @@ def process(out):
         keep = lambda done, standing: stood.append(standing())
         records = [*simulate_records(PROBLEMS["gpomdp"], METHODS[name], Schedule(20, 2, 10, shards=2), keep, pause=10)]
         found[name] = records[-1].theta
-        found[f"{name} memory"] = np.concatenate([np.ravel(x) for x in jax.tree.leaves(stood[-1][2:6])])
+        found[f"{name} memory"] = np.concatenate([np.ravel(x) for x in jax.tree.leaves(stood[-1].parts)])
     np.savez(out, **found)
 
 
