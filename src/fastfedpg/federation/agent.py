@@ -188,7 +188,7 @@ class Agent:
         theta = message.arrays["theta"]
         if self.site.algorithm.personalise is not None:
             name = str(message.about.get("link"))
-            there = {page.before.link: page.before, **{made: done.kept for made, done in page.after.items()}}
+            there = {page.before.memory_hash: page.before, **{made: done.kept for made, done in page.after.items()}}
             if name not in there:
                 raise Malformed("a policy is to be evaluated with a memory that is not here")
             theta = np.asarray(self.site.algorithm.personalise(jnp.asarray(theta), there[name].memory))

@@ -211,7 +211,7 @@ class Rounds:
                 raise Stopped(f"{what}: waited {self.terms.patience:g} s for {names(lacks)}: {Lost(lacks)}")
             self.roster.wait(lacks, end - time.monotonic())
 
-    def _evaluated(self, theta: np.ndarray, links: Sequence[str], first: bool) -> Evaluation:
+    def _evaluated(self, theta: np.ndarray, hashes: Sequence[str], first: bool) -> Evaluation:
         """What the policy is worth, by whoever may say it; what nobody says is NaN."""
         N, unknown = self.problem.N, np.full(1, np.nan)
         if self.terms.evaluate == "server":
@@ -224,7 +224,7 @@ class Rounds:
             own = self.algorithm.personalise is not None
             asked = {
                 i: protocol.evaluation(
-                    self.roster.run, theta[0] if theta.ndim == 2 else theta[0, i], links[i] if own else None
+                    self.roster.run, theta[0] if theta.ndim == 2 else theta[0, i], hashes[i] if own else None
                 )
                 for i in range(N)
                 if i not in silent
