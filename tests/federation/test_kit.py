@@ -150,12 +150,12 @@ def test_units_say_what_federate_would_run_up_to_paths(made):
 # In a process of its own: tests check types where the parser puts marks for what is missing.
 PARSED = """
 import json, sys
-from fastfedpg.cli.agent import Agent
+from fastfedpg.cli.agent import EXAMPLE, OWN, AgentFlags
 from fastfedpg.cli.flags import settings_for
 for words in json.loads(sys.argv[1]):
-    given = settings_for(Agent, "fastfedpg agent", words)
+    config, (given,) = settings_for((AgentFlags,), "fastfedpg agent", words, {"problem": OWN}, EXAMPLE)
     paths = str(given.socket), str(given.state)
-    print(json.dumps([given.agent, given.keys, given.group, *paths, given.settings.agents]))
+    print(json.dumps([given.agent, given.keys, given.group, *paths, config.agents]))
 """
 
 

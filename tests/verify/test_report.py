@@ -8,7 +8,7 @@ import pytest
 from fastfedpg import InputError, problems, theory
 from fastfedpg.verify import agenda, figures, report
 from fastfedpg.verify.claims import floors, lemmas, rates, stationary, structure
-from fastfedpg.verify.options import Settings
+from fastfedpg.verify.options import VerifySettings
 from fastfedpg.verify.verdict import (
     CONTROL,
     FAIL,
@@ -85,7 +85,7 @@ def test_pictures(command_run):
 
 def test_what_is_done_without_a_problem():
     """Every kind of claim has its part; --quick leaves out only sweeps that take long, and nothing that is exact."""
-    long, quick = ([part.title for part in agenda.parts(Settings(quick=quick))] for quick in (False, True))
+    long, quick = ([part.title for part in agenda.parts(VerifySettings(quick=quick))] for quick in (False, True))
     for begin in (
         *(
             "Proposition 1 and the assumptions",
@@ -121,7 +121,7 @@ def test_different_kernels(workplace, monkeypatch):
     """No average MDP: Proposition 1 and Theorem 2 do not apply, no floors are run, and Theorem 3 is checked."""
     monkeypatch.setattr(agenda, "QUICK", EFFECTS)
     file = saved("own.npz", problems.random(agents=3, S=3, A=2, gamma=0.5, kernel=0.5))
-    settings = Settings(problem=str(file), quick=True, **TINY)
+    settings = VerifySettings(problem=str(file), quick=True, **TINY)
     assert not [
         part for part in agenda.parts(settings) if part.title.startswith(("noise floor against", "heterogeneity"))
     ]
@@ -159,12 +159,12 @@ def test_the_range_of_a_file(workplace, subject):
     """Rewards outside [0, 1] need their range, and with it the subject has it."""
     file = str(saved("other.npz", subject.tabular, scale=8.0, shift=-3.0))
     with pytest.raises(InputError, match=r"reward_range|reward-range"):
-        agenda.parts(Settings(problem=file, **TINY))
+        agenda.parts(VerifySettings(problem=file, **TINY))
     made = []
     original = agenda._structure
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agenda, "_structure", lambda subject, effects: made.append(subject) or original(subject, effects))
-        agenda.parts(Settings(problem=file, reward_range=(-3.0, 5.0), **TINY))
+        agenda.parts(VerifySettings(problem=file, reward_range=(-3.0, 5.0), **TINY))
     assert made[0].known.scale == 8
     np.testing.assert_allclose(made[0].tabular.cost, subject.tabular.cost, rtol=0, atol=1e-15)
 

@@ -13,14 +13,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from fastfedpg.cli.consoles import noting, say
 from fastfedpg.cli.flags import new_name
 from fastfedpg.errors import InputError
-from fastfedpg.verify.options import Settings, Show
+from fastfedpg.verify.options import Show, VerifySettings
 
 
 @dataclass(frozen=True)
 class Verify:
     """Check the paper's claims on a problem; or compare a deployed run with the simulation of its configuration."""
 
-    settings: Settings
+    settings: VerifySettings
     folder: tyro.conf.Positional[Path | None] = None
     """The folder of a finished deployed run: it is compared with its simulation, and nothing else is done."""
     seeds: int = 199
@@ -37,7 +37,7 @@ def verify(arguments: list[str], console: Console, errors: Console) -> int:
         tyro.conf.OmitArgPrefixes[Verify],
         prog="fastfedpg verify",
         args=arguments,
-        default=Verify(Settings()),
+        default=Verify(VerifySettings()),
         console_outputs=True,
     )
     if given.folder is not None:
@@ -52,7 +52,7 @@ def _deployed(given: Verify, console: Console, errors: Console) -> int:
     from fastfedpg.federation import equals_simulation
 
     assert given.folder is not None
-    if given.settings != Settings() or given.out is not None or given.overwrite:
+    if given.settings != VerifySettings() or given.out is not None or given.overwrite:
         raise InputError(f"{given.folder} is a deployed run, which says everything itself: leave the other flags out")
     show = lambda title, rounds: progress(errors, title, rounds)
     found = equals_simulation.verify(given.folder, given.seeds, show, noting(errors))

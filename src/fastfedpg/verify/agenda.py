@@ -13,7 +13,7 @@ from fastfedpg.problems import AnyProblem, LQRProblem
 from fastfedpg.problems.catalogue import basics
 from fastfedpg.verify.claims import bias, floors, lemmas, rates, stationary, structure
 from fastfedpg.verify.claims.floors import Effort
-from fastfedpg.verify.options import Settings
+from fastfedpg.verify.options import VerifySettings
 from fastfedpg.verify.recording import estimates, gradients_at
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Row, not_applicable
@@ -68,7 +68,7 @@ class Part(NamedTuple):
     work: Callable[[], tuple[Iterable[Row], dict[str, Any]]]
 
 
-def parts(settings: Settings, known: AnyProblem | None = None) -> list[Part]:
+def parts(settings: VerifySettings, known: AnyProblem | None = None) -> list[Part]:
     """All of it, on a problem that is given or named, or on the usual ones."""
     if known is None and settings.problem is not None:
         made = problems.make(settings.problem, settings.problem_args, settings.agents, settings.reward_range)
@@ -78,7 +78,7 @@ def parts(settings: Settings, known: AnyProblem | None = None) -> list[Part]:
     return list(_usual(settings) if known is None else _given(settings, known))
 
 
-def _given(settings: Settings, known: AnyProblem) -> Iterator[Part]:
+def _given(settings: VerifySettings, known: AnyProblem) -> Iterator[Part]:
     subject = _subject(settings, known, known.name, settings.tau)
     effects = QUICK if settings.quick else LONG
     if isinstance(known, LQRProblem):  # which has claims of its own
@@ -99,7 +99,7 @@ def _given(settings: Settings, known: AnyProblem) -> Iterator[Part]:
     yield from _stationary(subject, effects)
 
 
-def _usual(settings: Settings) -> Iterator[Part]:
+def _usual(settings: VerifySettings) -> Iterator[Part]:
     """Small problems on which every claim can be decided within minutes."""
     if settings.problem_args or settings.agents is not None or settings.reward_range is not None or settings.tau:
         raise InputError("problem_args, agents, reward_range and tau say more about a problem; give --problem too")
@@ -133,7 +133,7 @@ def _regulator(subject: Subject, regulator: LQRProblem, effects: Effects) -> Ite
     yield Part(f"Theorem 2 without noise on {subject.name}", partial(_linear, subject))
 
 
-def _subject(settings: Settings, known: AnyProblem, name: str, tau: float) -> Subject:
+def _subject(settings: VerifySettings, known: AnyProblem, name: str, tau: float) -> Subject:
     for setting in ("H", "B", "K"):
         value = getattr(settings, setting)
         if value is not None and value < 1:

@@ -11,7 +11,7 @@ Show: TypeAlias = Callable[[int, str], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class VerifySettings:
     """What to check the paper's claims on."""
 
     problem: str | None = None

@@ -25,7 +25,7 @@ from fastfedpg.verify import figures
 from fastfedpg.verify.agenda import Part, parts
 from fastfedpg.verify.claims.floors import TooLong
 from fastfedpg.verify.claims.lemmas import Unsettled
-from fastfedpg.verify.options import Settings, Show
+from fastfedpg.verify.options import Show, VerifySettings
 from fastfedpg.verify.verdict import FAIL, FAMILY, NOT_APPLICABLE, UNDECIDED, Row, decided, open_question
 
 FILE = "verify.json"
@@ -74,7 +74,7 @@ def clear(out: Path) -> None:
 
 @float64
 def verify(
-    settings: Settings,
+    settings: VerifySettings,
     out: Path | None = None,
     problem: AnyProblem | None = None,
     work: Sequence[Part] | None = None,
@@ -101,7 +101,7 @@ def verify(
 
 
 def _write(
-    out: Path, settings: Settings, rows: Sequence[Row], data: dict[str, Any], note: Callable[[str], None]
+    out: Path, settings: VerifySettings, rows: Sequence[Row], data: dict[str, Any], note: Callable[[str], None]
 ) -> list[Path]:
     """In the place of an earlier report; without matplotlib there are no pictures, and that is all."""
     clear(out)
@@ -113,7 +113,7 @@ def _write(
         return [out / FILE]
 
 
-def _plain(settings: Settings, rows: Sequence[Row]) -> dict[str, Any]:
+def _plain(settings: VerifySettings, rows: Sequence[Row]) -> dict[str, Any]:
     comparisons = sum(row.comparisons for row in rows)
     return {
         "settings": asdict(settings),
