@@ -202,7 +202,7 @@ def test_a_run_keeps_the_name_of_its_file(capsys):
     config = Config(problem="my-rooms.npz", rounds=4, seeds=1, eta=0.1)
     run(config, "first")
     Path("my-rooms.npz").unlink()
-    assert 'problem = "problem.npz"' in Path("first/config.toml").read_text()
+    assert '"problem.npz"' in Path("first/config.toml").read_text()
     assert [e.problem for e in run_index.find(Path())] == ["my-rooms.npz"]
     assert "my-rooms.npz" in spoken(["runs", "."], capsys)
     assert "1 run" in spoken(["runs", ".", "--problem", "my-rooms*"], capsys)
