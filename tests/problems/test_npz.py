@@ -214,3 +214,14 @@ def test_a_run_keeps_the_name_of_its_file(capsys):
     assert load("first/problem.npz").name == "my-rooms.npz"
     spoken(["run", "--config", "first/config.toml", "--algorithm", "fedavg_pg", "--out", "second"], capsys)
     assert "my-rooms.npz: 2 agents" in spoken(["compare", "first", "second", "--out", "both"], capsys)
+
+
+def test_a_table_that_is_played_goes_on_as_the_same_environments():
+    """Their source is the problem's name, which the copy in the run's folder has too: nothing seems to have changed."""
+    np.savez("my-rooms.npz", **arrays())
+    before = load("my-rooms.npz").as_environments()
+    Path("copies").mkdir()
+    before.save(Path("copies/problem.npz"))
+    again = load("copies/problem.npz").as_environments()
+    assert (again.name, again.source) == (before.name, before.source) == ("my-rooms.npz", "my-rooms.npz")
+    assert all(np.array_equal(x, y) for x, y in zip(before.identity(), again.identity(), strict=True))
