@@ -23,6 +23,7 @@ SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 run = importlib.import_module("fastfedpg.experiment.run")  # and not the function of that name
 
 FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+DRAWN = {"curve.png", "curve.svg"}  # where the command line has finished it
 
 NUMBERS = ("results.npz", "final.npz", "metrics.csv", "agents.npz")
 

@@ -67,7 +67,7 @@ def test_paper_page_names_what_exists():
 
 
 LAYERS = (
-    "errors messages precision children",
+    "errors messages precision children columns",
     "files parameters",
     "registry",
     "tables",

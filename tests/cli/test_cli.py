@@ -28,6 +28,7 @@ from fastfedpg.policies import POLICIES
 from fastfedpg.problems import PLAYED, PROBLEMS, compromise, compromise_grid, tabular_exact
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
+DRAWN = {"curve.png", "curve.svg"}
 RUN_FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
 COLUMNS = (
     "seed round J gap grad_norm_sq return_mean return_worst return_q25 return_median return_q75 drift env_steps "
@@ -180,7 +181,7 @@ def issue_run(tmp_path_factory):
 
 
 def test_a_run_leaves_its_folder(issue_run):
-    assert {p.name for p in issue_run.iterdir()} == RUN_FILES
+    assert {p.name for p in issue_run.iterdir()} == RUN_FILES | DRAWN
 
 
 def test_config_toml_holds_every_setting(issue_run):
@@ -353,7 +354,7 @@ def test_out_is_a_new_folder_under_runs_unless_given():
     assert command("run", "--problem", "compromise", "--rounds", 1) == 0
     (folder,) = Path("runs").iterdir()
     assert folder.name.startswith("compromise-fast_fedpg-2")
-    assert {p.name for p in folder.iterdir()} == RUN_FILES
+    assert {p.name for p in folder.iterdir()} == RUN_FILES | DRAWN
 
 
 def test_metrics_every():
@@ -392,7 +393,7 @@ def test_a_run_from_files_is_repeated_from_its_own_folder_alone():
     np.savez("start.npz", theta=start)
     words = ("--reward-range", -1, 3, "--theta0", "start.npz", "--seeds", 2, "--rounds", 3)
     first = run("first", *words, problem="mdp.npz")
-    assert {p.name for p in first.iterdir()} == RUN_FILES | {"problem.npz", "theta0.npz"}
+    assert {p.name for p in first.iterdir()} == RUN_FILES | DRAWN | {"problem.npz", "theta0.npz"}
     Path("mdp.npz").unlink()
     Path("start.npz").unlink()
     shutil.move("first", "moved/elsewhere")

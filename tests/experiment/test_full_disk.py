@@ -15,7 +15,7 @@ from commands import command
 from fastfedpg import files
 from fastfedpg.experiment import checkpoints
 from fastfedpg.runtime import shapes
-from stopped_runs import CONFIG, FILES, OFTEN, flags, killed, newest, numbers, rounds_kept, run
+from stopped_runs import CONFIG, DRAWN, FILES, OFTEN, flags, killed, newest, numbers, rounds_kept, run
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -187,7 +187,7 @@ def test_a_disk_that_becomes_read_only(monkeypatch, never_stopped, capsys):
     assert command("resume", "out") == 0, "the disk is in order again"
     assert "note: from round 4 of 11" in capsys.readouterr().err
     assert numbers("out") == never_stopped
-    assert {p.name for p in Path("out").iterdir()} == FILES
+    assert {p.name for p in Path("out").iterdir()} == FILES | DRAWN
 
 
 @pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.ENOSPC])

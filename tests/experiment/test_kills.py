@@ -17,7 +17,7 @@ import fastfedpg
 from commands import command
 from fastfedpg import files
 from fastfedpg.experiment import checkpoints, run_folder
-from stopped_runs import CONFIG, FILES, OFTEN, SCRIPT, flags, killed, last_round, numbers, rounds_kept, state
+from stopped_runs import CONFIG, DRAWN, FILES, OFTEN, SCRIPT, flags, killed, last_round, numbers, rounds_kept, state
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -112,7 +112,7 @@ def test_killed_at_20_random_moments_it_ends_in_the_same_bytes(tmp_path):
         assert process.wait(LIMIT) == 0, Path("stderr").read_text()
     assert f"from round {reached[-1]} of 400" in Path("stderr").read_text()
     assert numbers("out") == numbers("whole")
-    assert {p.name for p in Path("out").iterdir()} == FILES
+    assert {p.name for p in Path("out").iterdir()} == FILES | DRAWN
 
 
 def test_between_any_two_system_calls_a_kill_does_no_harm(monkeypatch, never_stopped, capsys):
@@ -171,7 +171,7 @@ def test_what_a_killed_process_was_writing_is_cleared_away(never_stopped, capsys
     assert command("resume", out) == 0
     assert "from round 8 of 11" in capsys.readouterr().err
     assert numbers(out) == never_stopped
-    assert {p.name for p in out.iterdir()} == FILES
+    assert {p.name for p in out.iterdir()} == FILES | DRAWN
 
 
 def test_a_kill_before_there_is_a_configuration_leaves_no_run(capsys):
@@ -181,7 +181,7 @@ def test_a_kill_before_there_is_a_configuration_leaves_no_run(capsys):
     assert command("resume", "out") == 2
     assert "out: no run to go on with: there is no config.toml in it" in capsys.readouterr().err
     assert command("run", *flags(CONFIG), "--out", "out", "--overwrite") == 0
-    assert {p.name for p in Path("out").iterdir()} == FILES
+    assert {p.name for p in Path("out").iterdir()} == FILES | DRAWN
 
 
 def test_a_folder_belongs_to_one_process_until_that_is_killed(tmp_path, capsys):

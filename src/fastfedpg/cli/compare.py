@@ -9,9 +9,9 @@ import jax
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.consoles import noting, say
+from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.cli.flags import flags_of, folder_name, new_name, option, parse, value_of
-from fastfedpg.comparison import run_cells, table
+from fastfedpg.comparison import printed, run_cells, table
 from fastfedpg.comparison.run_cells import Report
 from fastfedpg.comparison.spec import Comparison, from_file, read_cell
 from fastfedpg.errors import EnvironmentFailed
@@ -132,8 +132,8 @@ def compare_and_report(work: Callable[[], Report], out: Path, console: Console, 
         return say(errors, f"interrupted; {run_cells.kept(out)}", 130)
     except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {run_cells.kept(out)}", 1)
-    wide = max(console.width, 32 + 16 * len(report.lines))  # a narrow terminal wraps lines; numbers are never cut
-    console.print(table.show(report.lines, report.title, report.shared), width=wide, crop=False)
+    for shown in printed.tables(report.lines, report.title, report.shared, room(console), report.played):
+        print_lines(console, shown)
     for words in table.footnotes(report.lines, report.shared):
         console.print(words, soft_wrap=True, highlight=False, markup=False)
     for file in report.files:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,23 @@ def say(errors: Console, message: str, code: int) -> int:
 def noting(errors: Console) -> Callable[[str], None]:
     """Says on stderr what a person should know but what stops nothing."""
     return lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
+
+
+UNBROKEN = 100_000
+"""Columns of a page on which no line is ever broken."""
+
+
+def room(console: Console) -> int:
+    """The columns there are: a terminal's, those that COLUMNS asks for, and as many as needed in a pipe or a file."""
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else UNBROKEN
+
+
+def print_lines(console: Console, lines: Sequence[str]) -> None:
+    """The lines of a table, as they are; what stands above the rule in bold."""
+    rule = next((k for k, line in enumerate(lines) if line.startswith("─")), 0)
+    for k, line in enumerate(lines):
+        console.print(line, style="bold" if k < rule else "", soft_wrap=True, highlight=False, markup=False)
+    console.print()
 
 
 class QuietConsole(Console):

@@ -7,16 +7,16 @@ from typing import TypeAlias
 import jax
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from fastfedpg.cli.consoles import noting, say
-from fastfedpg.errors import EnvironmentFailed, Stopped
+from fastfedpg.cli.consoles import noting, print_lines, room, say
+from fastfedpg.columns import Column, lay_out
+from fastfedpg.draw import style
+from fastfedpg.errors import EnvironmentFailed, InputError, Stopped
 from fastfedpg.experiment import Interrupted, Plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
-from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.progress import OnProgress, progress
-from fastfedpg.runtime import Diverged, Result
+from fastfedpg.runtime import Diverged, Result, views
 from fastfedpg.statistics import bootstrap
 
 Work: TypeAlias = Callable[[OnProgress, Note], Result]
@@ -31,11 +31,11 @@ def where(planned: Plan, found: Checkpoint | None) -> str:
 def run_and_report(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
     """Run what was planned, and say how it ended."""
     config = planned.config
-    note = noting(errors)
+    note, title = noting(errors), f"{config.algorithm} on {planned.name}"
     for words in planned.notes:
         note(words)
     try:
-        with progress(errors, f"{config.algorithm} on {planned.name}", config.rounds) as report:
+        with progress(errors, title, config.rounds) as report:
             result = work(report, note)
     except Diverged as error:
         return say(errors, f"{error} Metrics until then are in {out}", 1)
@@ -45,39 +45,60 @@ def run_and_report(planned: Plan, out: Path, work: Work, console: Console, error
         return say(errors, f"stopped: {error}; {run_folder.kept(out)}", 1)
     except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
         return say(errors, f"failed: {error}; {run_folder.kept(out)}", 1)
-    console.print(_results(config, result))
+    pictures = _picture(out, title, result, note)
+    print_lines(console, _results(config.algorithm, result, room(console)))
     if planned.known is not None and not planned.known.played:
         console.print(planned.standpoint.words, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
+    for file in pictures[:1]:
+        console.print(f"picture: {file}", soft_wrap=True, highlight=False, markup=False)
     return 0
 
 
-def _results(config: Config, result: Result) -> Table:
-    seeds = f"{config.seeds} seeds" if config.seeds > 1 else "1 seed"
-    table = Table(title=f"{config.algorithm} after {result.rounds[-1]} rounds ({seeds})", title_justify="left")
-    for column in ("", "mean", "95% interval over seeds"):
-        table.add_column(column, justify="left" if not column else "right")
-    rows = {
-        "gap to the best common policy": "gap",
-        "squared gradient norm": "grad_norm_sq",
-        "mean return of the agents": "return_mean",
-        "worst agent's return": "return_worst",
-        "environment steps, all agents": "env_steps",
-        "bytes sent per agent": "bytes_up",
-        "synchronisations": "syncs",
-    }
-    if (result.final("gap") != result.final("gap")).any():
-        played = np.isnan(result.final("grad_norm_sq")).all()
-        why = "discounted" if played else "no gap: kernels or starts differ"
-        rows = {f"J, the mean cost ({why})": "J", **rows}
-        del rows["gap to the best common policy"]
-        if played:
-            del rows["squared gradient norm"]
-    for label, name in rows.items():
-        mean, low, high = bootstrap(result.final(name))
-        counted = name in ("env_steps", "bytes_up", "syncs")
-        show = (lambda x: "not sent" if x != x else f"{x:,.0f}") if counted else (lambda x: f"{x:.4g}")
-        table.add_row(
-            label, show(mean), "" if counted or low != low else f"[{low:.4g}, {high:.4g}]".replace("[", r"\[")
-        )
-    return table
+LABELS = {
+    "gap": "gap to the best common policy",
+    "J": "J (no gap: kernels or starts differ)",
+    "grad_norm_sq": "squared gradient norm",
+    "return_mean": "mean return of the agents",
+    "return_worst": "worst agent's return",
+    "env_steps": "environment steps, all agents",
+    "bytes_up": "bytes sent per agent",
+    "syncs": "synchronisations",
+}
+PLAYED = {"return_mean": "mean return of an episode", "return_worst": "worst agent's return", "J": "J, discounted cost"}
+COUNTS = ("env_steps", "bytes_up", "syncs")
+
+
+def _results(title: str, result: Result, width: int) -> list[str]:
+    """The last record in words: first the gap, or where there is none J, or in environments the return."""
+    leading = views.leading(result)
+    hidden = {"gap": ("J",), "J": ("gap",), "return_mean": ("gap", "grad_norm_sq")}[leading]
+    labels = {**PLAYED, **LABELS, **PLAYED} if leading == "return_mean" else LABELS
+    rows = {label: name for name, label in labels.items() if name not in hidden}
+    found = {label: (name in COUNTS, bootstrap(result.final(name))) for label, name in rows.items()}
+    count = lambda x: "not sent" if np.isnan(x) else f"{x:,.0f}"
+    columns = [
+        Column("", list(found), whole=True, right=False),
+        Column("mean", [count(x.mean) if counted else f"{x.mean:.4g}" for counted, x in found.values()]),
+        Column(
+            "95% interval over seeds",
+            ["" if counted or np.isnan(x.low) else f"{x.low:.4g} to {x.high:.4g}" for counted, x in found.values()],
+        ),
+    ]
+    seeds = len(result.theta)
+    return [f"{title} after {result.rounds[-1]} rounds ({seeds} seed{'s' * (seeds > 1)})", *lay_out(columns, width)]
+
+
+def _picture(out: Path, title: str, result: Result, note: Note) -> list[Path]:
+    """The leading metric over rounds, as curve.png and curve.svg; where there can be none, that is said."""
+    try:
+        with style.drawing():
+            figure = result.plot()
+            axis = figure.axes[0]
+            axis.set_title(style.plain(f"{title}: {axis.get_title()}", 5.5), fontsize=style.SMALL)
+            return style.save(figure, out / run_folder.CURVE)
+    except InputError as error:
+        note(f"no picture: {error}")
+    except OSError as error:
+        note(f"no picture: {error.strerror}")
+    return []

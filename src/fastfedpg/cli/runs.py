@@ -9,6 +9,8 @@ from typing import Any, Literal
 import tyro
 from rich.console import Console
 
+from fastfedpg.cli.consoles import room
+from fastfedpg.columns import Column, lay_out, least
 from fastfedpg.experiment import run_index
 from fastfedpg.experiment.run_index import Entry
 
@@ -25,8 +27,8 @@ class Runs:
     """Only this algorithm; * and ? stand for any letters."""
     state: Literal["any", "finished", "running", "interrupted", "failed"] = "any"
     """Only runs in this state; a run that was killed is interrupted."""
-    sort: Literal["folder", "problem", "algorithm", "gap", "state", "time"] = "folder"
-    """Sort by this; the smallest gap and the latest time come first."""
+    sort: Literal["folder", "problem", "algorithm", "gap", "return", "state", "time"] = "folder"
+    """Sort by this; the smallest gap, the largest return and the latest time come first."""
     reverse: bool = False
     """The other way round."""
 
@@ -36,6 +38,7 @@ KEYS: dict[str, Any] = {
     "problem": lambda e: e.problem,
     "algorithm": lambda e: e.algorithm,
     "gap": lambda e: (e.gap is None, e.gap),
+    "return": lambda e: (e.returned is None, -(e.returned or 0.0)),
     "state": lambda e: run_index.STATES.index(e.state),
     "time": lambda e: -e.when,
 }
@@ -64,25 +67,52 @@ def runs(arguments: list[str], console: Console, errors: Console) -> int:
 
 
 def _print(entries: list[Entry], console: Console) -> None:
-    """Plain columns, never cut: a narrow terminal wraps them, and other programs can read them."""
-    heads = ("problem", "algorithm", "eta", "seeds", "rounds", "gap", "state", "last change", "folder")
-    rows = [heads, *(_cells(e) for e in entries)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads) - 1)]
-    for n, row in enumerate(rows):
-        fit = [f"{x:>{w}}" if 2 <= k <= 5 else f"{x:<{w}}" for k, (x, w) in enumerate(zip(row, widths, strict=False))]
-        style = "bold" if n == 0 else ""
-        console.print("  ".join([*fit, row[-1]]), highlight=False, soft_wrap=True, markup=False, style=style)
+    """Plain columns, which other programs can read; where a terminal is too narrow for them, a few lines for each."""
+    played = any(e.gap is None and e.returned is not None for e in entries)
+    values = [*["return"] * played, *["gap"] * (not played or any(e.gap is not None for e in entries))]
+    heads = ["problem", "algorithm", "eta", "seeds", "rounds", *values, "state", "last change", "folder"]
+    rows = [_cells(e) for e in entries]
+    cells = [[row[name] for name in heads] for row in rows]
+    columns = [
+        Column(name, list(each), whole=True, right=name in RIGHT)
+        for name, each in zip(heads, zip(*cells, strict=True), strict=True)
+    ]
+    if least(columns) > room(console):
+        return _blocks(heads, cells, console)
+    head, _, *lines = lay_out(columns, 0)
+    for line, style in ((head, "bold"), *((line, "") for line in lines)):
+        console.print(line, highlight=False, soft_wrap=True, markup=False, style=style)
+    return None
 
 
-def _cells(e: Entry) -> tuple[str, ...]:
-    return (
-        e.problem,
-        e.algorithm,
-        f"{e.eta:g}",
-        str(e.seeds),
-        f"{e.done:,}" if e.done == e.rounds else f"{e.done:,} of {e.rounds:,}",
-        "" if e.gap is None else f"{e.gap:.4g}",
-        f"{e.state}: {e.why}" if e.why else e.state,
-        datetime.fromtimestamp(e.when).strftime("%Y-%m-%d %H:%M"),
-        str(e.folder),
-    )
+RIGHT = ("eta", "seeds", "rounds", "gap", "return")
+
+
+def _blocks(heads: list[str], rows: list[list[str]], console: Console) -> None:
+    """The folder, and what there is to say of its run, broken between one thing and the next."""
+    for *cells, folder in rows:
+        console.print(folder, highlight=False, soft_wrap=True, markup=False, style="bold")
+        said = [f"{name} {cell}" for name, cell in zip(heads, cells, strict=False) if cell]
+        line = ""
+        for words in said:
+            if line and len(line) + 2 + len(words) > console.width - 2:
+                console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+                line = ""
+            line = f"{line}, {words}" if line else words
+        console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _cells(e: Entry) -> dict[str, str]:
+    number = lambda x: "" if x is None else f"{x:.4g}"
+    return {
+        "problem": e.problem,
+        "algorithm": e.algorithm,
+        "eta": f"{e.eta:g}",
+        "seeds": str(e.seeds),
+        "rounds": f"{e.done:,}" if e.done == e.rounds else f"{e.done:,} of {e.rounds:,}",
+        "gap": number(e.gap),
+        "return": number(e.returned),
+        "state": f"{e.state}: {e.why}" if e.why else e.state,
+        "last change": datetime.fromtimestamp(e.when).strftime("%Y-%m-%d %H:%M"),
+        "folder": str(e.folder),
+    }

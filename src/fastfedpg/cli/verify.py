@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from fastfedpg.cli.consoles import noting, say
+from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.cli.flags import new_name
 from fastfedpg.errors import InputError
 from fastfedpg.verify.options import Show, VerifySettings
@@ -79,7 +79,7 @@ def _claims(given: Verify, console: Console, errors: Console) -> int:
         with suppress(OSError):
             out.rmdir()  # if nothing is in it
         return say(errors, f"interrupted before anything was decided; no report was written to {out}", 130)
-    console.print(report.table(found.rows, console.width))
+    print_lines(console, report.table(found.rows, room(console)))
     for words in report.summary(found.rows):
         console.print(words, soft_wrap=True, highlight=False, markup=False)
     for file in found.files:

@@ -58,6 +58,7 @@ class Report(NamedTuple):
     title: str
     files: list[Path]
     outcomes: list[Outcome]
+    played: bool = False
 
 
 @float64
@@ -173,7 +174,7 @@ def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: No
             files += curves.agents(out / "agents", known, problem, title, tau)
     except InputError as error:
         note(f"no figures: {error}")
-    return Report(lines, problem.shared, title, files, list(found))
+    return Report(lines, problem.shared, title, files, list(found), problem.played)
 
 
 def kept(out: Path) -> str:

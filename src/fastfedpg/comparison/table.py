@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.markup import escape
-from rich.table import Table
 
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment.finished_run import Outcome
@@ -110,46 +107,6 @@ def _median(values: np.ndarray, seeds: int) -> float:
     return float(np.quantile([*values, *[np.inf] * (seeds - len(values))], 0.5, method="higher")) if seeds else np.nan
 
 
-def show(lines: Sequence[Line], title: str, shared: bool) -> Table:
-    """The table for people: quantities down, methods across."""
-    table = Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for line in lines:
-        table.add_column(escape(line.label), justify="right", overflow="fold")
-    several = any(line.noise for line in lines) and max(line.seeds for line in lines) > 1
-    first, one_unit = escape(lines[0].label), len({line.unit for line in lines}) == 1
-    unit = lines[0].unit if one_unit else "samples"
-    samples = lambda x, n: _count(n) if one_unit or not np.isfinite(n) else f"{_count(n)} {x.unit}"
-    add = lambda label, of: table.add_row(label, *(of(line) for line in lines))
-    add("step size eta", lambda x: f"{x.eta:g}")
-    add(
-        "gap to the best common policy" if shared else "J, the mean cost (there is no J*)",
-        lambda x: _number(x.value.mean),
-    )
-    if several:
-        add(f"  95% interval over {lines[0].seeds} seeds", lambda x: _range(x.value))
-    if len(lines) > 1:
-        add(f"  minus that of {first}", lambda x: _number(x.difference.interval.mean, "+") if x.difference else "")
-        if several:
-            add("  its interval, paired", lambda x: _range(x.difference.interval, "+") if x.difference else "")
-        add("  so it is", lambda x: x.difference.verdict if x.difference else "")
-        if several:
-            add("  smallest a t-test could tell", lambda x: _number(x.difference.detectable) if x.difference else "")
-    add("mean return of the agents", lambda x: _number(x.return_mean.mean))
-    add("worst agent's return", lambda x: _number(x.return_worst.mean))
-    if shared:
-        add("rounds to 1% of the first gap", lambda x: _count(x.rounds_to))
-        add(f"  {unit} until then", lambda x: samples(x, x.samples_to))
-        if several:
-            add("  seeds that got there", lambda x: f"{x.arrived} of {x.seeds}")
-    add("rounds", lambda x: _count(x.rounds))
-    add(f"{unit}, all agents", lambda x: samples(x, x.samples))
-    add("bytes per agent, up and down", lambda x: _count(x.bytes))
-    add("synchronisations", lambda x: _count(x.syncs))
-    add("seconds", lambda x: "–" if np.isnan(x.seconds) else f"{x.seconds:.1f}")
-    return table
-
-
 def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     """What a reader must know to read the table rightly."""
     first, others = lines[0], [line.difference for line in lines if line.difference]
@@ -196,15 +153,3 @@ def _flat(line: Line) -> dict[str, Any]:
         else:
             row[name] = x
     return {name: "" if isinstance(x, float | np.ndarray) and not np.isfinite(x) else x for name, x in row.items()}
-
-
-def _number(x: Any, sign: str = "") -> str:
-    return "–" if np.isnan(x) else f"{x:{sign}.4g}"
-
-
-def _range(x: Interval, sign: str = "") -> str:
-    return "–" if np.isnan(x.low) else f"{_number(x.low, sign)} to {_number(x.high, sign)}"
-
-
-def _count(x: float) -> str:
-    return "–" if np.isnan(x) else "not reached" if np.isinf(x) else f"{x:,.0f}"

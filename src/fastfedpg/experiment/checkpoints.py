@@ -189,6 +189,7 @@ def _values(result: Result | None) -> dict[str, Any]:
     return {
         "J": float(result.final("J").mean()),
         "gap": float(result.final("gap").mean()),
+        "return_mean": float(result.final("return_mean").mean()),
         "columns": list(result.metrics),
     }
 

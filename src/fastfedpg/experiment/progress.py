@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fastfedpg.runtime import Record
+from fastfedpg.runtime.views import leads
 
 LINE_SECONDS = 2.0
 
@@ -41,9 +42,10 @@ def progress(console: Console, title: str, rounds: int) -> Iterator[OnProgress]:
     def describe(done: int, record: Record | None) -> str:
         nonlocal value
         if record is not None:
-            gap = record.evaluation.gap
-            name, x = ("J", record.evaluation.J) if np.isnan(gap).any() else ("gap", gap)
-            value = f"{name} {np.mean(x):.4g}", record.round
+            e = record.evaluation
+            name = leads(e.gap, e.grad_norm_sq)
+            said = {"gap": ("gap", e.gap), "J": ("J", e.J), "return_mean": ("return", e.returns)}[name]
+            value = f"{said[0]} {np.mean(said[1]):.4g}", record.round
         text, of = value
         if of is None and done > 0:
             return ""

@@ -24,6 +24,9 @@ from fastfedpg.problems import AnyProblem
 FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz")
 
 
+CURVE = "curve"
+"""The picture of a run, as .png and .svg, which the command line draws."""
+
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 """What reading a small file can end in when somebody else has been at it."""
 
@@ -80,7 +83,7 @@ def clear(out: Path, overwrite: bool) -> None:
     """Remove an earlier run's files."""
     if (out / "config.toml").exists() and not overwrite:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
-    for name in (COMPARISON, *FILES):
+    for name in (COMPARISON, *FILES, f"{CURVE}.png", f"{CURVE}.svg"):
         (out / name).unlink(missing_ok=True)
     for name in (checkpoints.FOLDER, FEDERATION):
         shutil.rmtree(out / name, ignore_errors=True)

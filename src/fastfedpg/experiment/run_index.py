@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, run_folder
 from fastfedpg.experiment.config import from_toml
@@ -26,6 +28,7 @@ class Entry(NamedTuple):
     done: int
     rounds: int
     gap: float | None  # mean over seeds; None where it is not known or not defined
+    returned: float | None  # the agents' mean return, mean over seeds
     state: str
     why: str  # what is to be said of the state
     when: float  # seconds since 1970: the last change
@@ -45,7 +48,7 @@ def find(root: Path) -> Iterator[Entry]:
 def entry(folder: Path) -> Entry:
     """One run, from its small files alone."""
     when = max((_changed(p) for p in (folder, *checkpoints.present(folder)[:1])), default=0.0)
-    blank = Entry(folder, "?", "?", 0.0, 0, 0, 0, None, "failed", "", when)
+    blank = Entry(folder, "?", "?", 0.0, 0, 0, 0, None, None, "failed", "", when)
     try:
         config = from_toml(folder / "config.toml")
     except InputError:
@@ -54,7 +57,7 @@ def entry(folder: Path) -> Entry:
     problem = name_of(config.problem) if is_file(config.problem) else Path(config.problem).name
     known = blank._replace(
         problem=problem, algorithm=config.algorithm, eta=config.eta, seeds=config.seeds,
-        rounds=config.rounds, done=int(said.get("done", 0)), gap=said.get("gap"),
+        rounds=config.rounds, done=int(said.get("done", 0)), gap=said.get("gap"), returned=said.get("return_mean"),
     )  # fmt: skip
     return known._replace(why="diverged") if state == "diverged" else known._replace(state=state)
 
@@ -67,19 +70,21 @@ def _changed(path: Path) -> float:
 
 
 def _said(folder: Path) -> dict[str, Any]:
-    """How far it came and its gap: from the summary, or of a run that was killed since from its newest checkpoint."""
+    """How far it came, with what gap and return: from the summary, or the newest checkpoint if it was killed since."""
     found: list[dict[str, Any]] = []
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        gap = summary["final"].get("gap", {}).get("mean")
-        found.append({"done": int(summary["rounds_done"]), "gap": None if gap is None else float(gap)})
+        means = {name: summary["final"].get(name, {}).get("mean") for name in ("gap", "return_mean")}
+        known = {name: None if x is None else float(x) for name, x in means.items()}
+        found.append({"done": int(summary["rounds_done"]), **known})
     except run_folder.UNREADABLE:
         pass
     for checkpoint in checkpoints.present(folder):
         try:
             about = checkpoints.about(checkpoint)
-            gap = float(about.get("gap", "nan"))
-            found.append({"done": int(about["round"]), "gap": None if gap != gap else gap})
+            values = {name: float(about.get(name, "nan")) for name in ("gap", "return_mean")}
+            known = {name: None if np.isnan(x) else x for name, x in values.items()}
+            found.append({"done": int(about["round"]), **known})
         except (checkpoints.UnusableCheckpoint, *run_folder.UNREADABLE):
             continue
     return max(found, key=lambda said: said["done"], default={})

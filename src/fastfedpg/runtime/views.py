@@ -95,7 +95,8 @@ def plot(result: "Result", metric: str | None = None) -> Any:
     if np.isnan(values).all():
         raise InputError(f"metric '{name}' is not defined in this run")
     mean, low, high = bootstrap(values)
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.0))
+    figure.subplots_adjust(left=0.17, right=0.97, bottom=0.14, top=0.92)
     axis = figure.add_subplot()
     axis.plot(result.rounds, mean, color="#0072B2", linewidth=1.8, marker="o" if len(mean) < 20 else "", markersize=4)
     if np.isfinite(low).any():

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from rich.box import SIMPLE
-from rich.markup import escape
-from rich.table import Table
 
+from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw.style import files
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import run_folder
@@ -145,26 +143,22 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[Row], width: int) -> Table:
+def table(rows: Sequence[Row], width: int) -> list[str]:
     """For people, a section for each problem; what each row says in words only where there is room for it."""
-    wide = width >= WIDE
-    shown = Table(box=SIMPLE, pad_edge=False)
-    shown.add_column("claim")
-    if wide:
-        shown.add_column("left <= right", ratio=1)
-    for name in ("left", "right", "right/left"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    shown.add_column("verdict", no_wrap=True)
     number = lambda x: "" if x is None or not np.isfinite(x) else f"{x:.3g}"
+    cells: list[tuple[str, ...]] = []
     for problem in dict.fromkeys(row.problem for row in rows):
-        shown.add_section()
-        shown.add_row(f"[bold]{escape(problem)}[/bold]")
-        for row in rows:
-            if row.problem == problem:
-                numbers = (number(row.left), number(row.right), number(row.tightness))
-                verdict = row.words.removesuffix(" at this sample size")
-                shown.add_row(*map(escape, (row.claim, *([row.says] if wide else []), *numbers, verdict)))
-    return shown
+        cells += [("",) * 6] * bool(cells) + [(problem, *[""] * 5)]
+        for row in (row for row in rows if row.problem == problem):
+            numbers = (number(row.left), number(row.right), number(row.tightness))
+            cells.append((row.claim, row.says, *numbers, row.words.removesuffix(" at this sample size")))
+    heads = ("claim", "left <= right", "left", "right", "right/left", "verdict")
+    words = ("claim", "left <= right", "verdict")
+    columns = [
+        Column(head, list(each), right=head not in words)
+        for head, each in zip(heads, zip(*cells, strict=True), strict=True)
+    ]
+    return lay_out([c for c in columns if width >= WIDE or c.head != "left <= right"], width)
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
