@@ -82,7 +82,7 @@ def _results(title: str, result: Result, width: int) -> list[str]:
         Column("mean", [count(x.mean) if counted else f"{x.mean:.4g}" for counted, x in found.values()]),
         Column(
             "95% interval over seeds",
-            ["" if counted or np.isnan(x.low) else f"{x.low:.4g} to {x.high:.4g}" for counted, x in found.values()],
+            ["" if counted or np.isnan(x.low) else f"[{x.low:.4g}, {x.high:.4g}]" for counted, x in found.values()],
         ),
     ]
     seeds = len(result.theta)

@@ -15,7 +15,7 @@ class Film:
     """Draw what a learned policy does, as a moving picture."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder of a run in environments."""
+    """The folder of a run in environments, or of a comparison: then every method is filmed."""
     agent: int = 0
     """In whose environment."""
     seed: int = 0
@@ -25,7 +25,7 @@ class Film:
     every: int = 1
     """One picture for so many steps."""
     out: Path | None = None
-    """The GIF; agent-I.gif in the run's folder unless given."""
+    """The GIF; agent-I.gif in the run's folder unless given. Of a comparison, the folder of METHOD-agent-I.gif."""
 
 
 def film(arguments: list[str], console: Console, errors: Console) -> int:
@@ -36,7 +36,12 @@ def film(arguments: list[str], console: Console, errors: Console) -> int:
     for name in ("steps", "every"):
         if (value := getattr(asked, name)) is not None and value < 1:
             raise InputError(f"{name} = {value}; it must be at least 1")
-    out = asked.out or asked.run / f"agent-{asked.agent}.gif"
-    number = films.film(asked.run, out, asked.agent, asked.seed, asked.steps, asked.every)
-    console.print(f"{number} pictures: {out}", soft_wrap=True, highlight=False, markup=False)
+    runs = films.methods(asked.run)
+    name = f"agent-{asked.agent}.gif"
+    work = {run: (asked.out or asked.run) / f"{run.name}-{name}" for run in runs}
+    for k, (run, out) in enumerate((work or {asked.run: asked.out or asked.run / name}).items()):
+        if runs:
+            errors.print(f"film {k + 1} of {len(runs)}: {run.name}", soft_wrap=True, highlight=False, markup=False)
+        number = films.film(run, out, asked.agent, asked.seed, asked.steps, asked.every)
+        console.print(f"{number} pictures: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0

@@ -6,56 +6,58 @@ from typing import Any
 
 import numpy as np
 
-from fastfedpg import problems
 from fastfedpg.errors import InputError, missing_extra
-from fastfedpg.experiment.config import from_toml
-from fastfedpg.experiment.problem import build_known
+from fastfedpg.experiment import run_folder
+from fastfedpg.experiment.learned import load
 from fastfedpg.files import write_atomically
 from fastfedpg.precision import float64
-from fastfedpg.problems.npz import read_npz
 
-MILLISECONDS = 33
-"""Between two pictures."""
+FPS = 30.0
+"""Pictures in a second, where an environment does not say."""
 
 
 @float64
 def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None = None, every: int = 1) -> int:
     """One episode of a run's last policy in an agent's environment, as a GIF; returns the number of pictures."""
-    if not (run / "config.toml").is_file():
-        raise InputError(f"{run}: not a run: there is no config.toml in it")
-    config = from_toml(run / "config.toml")
-    made = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
-    built = build_known(config, made)
-    policy = built.policy
-    known = None if built.known is None or policy is None else built.known.as_environments()
-    if known is None or policy is None:
-        raise InputError(f"{run}: {made.name} is no environment, and can't be filmed; fastfedpg show draws it")
-    if not 0 <= agent < known.N:
-        raise InputError(f"agent = {agent}; {known.name} has agents 0 to {known.N - 1}")
+    learned = load(run, None, agent)
+    known = learned.planned.here.as_environments()
+    if known is None or learned.planned.policy is None:
+        raise InputError(
+            f"{run}: {learned.planned.name} is no environment, and can't be filmed; fastfedpg show draws it"
+        )
     if known.frames is None:
         raise InputError(f"{known.name} can't be drawn")
-    thetas = read_npz(run / "final.npz", ("theta",))["theta"]
-    if not 0 <= seed < len(thetas):
-        raise InputError(f"seed = {seed}; the run has seeds 0 to {len(thetas) - 1}, counted from its first")
-    theta = thetas[seed][agent] if thetas.ndim == 3 else thetas[seed]
-    length = steps or config.get("K") or known.horizon
-    pictures = known.frames(policy, np.asarray(theta), agent, seed, length, every)
-    write(pictures, out, every)
+    first, seeds = learned.planned.schedule.first_seed, learned.planned.schedule.seeds
+    if not 0 <= seed < seeds:
+        raise InputError(f"seed = {seed}; the run has seeds 0 to {seeds - 1}, counted from its first")
+    theta = load(run, first + seed, agent).theta if seed else learned.theta
+    pictures = known.frames(learned.policy, theta, agent, seed, steps or learned.planned.steps, every)
+    write(pictures, out, every, known.fps or FPS)
     return len(pictures)
 
 
-def write(pictures: Sequence[np.ndarray], out: Path, every: int = 1) -> None:
-    """The pictures as a GIF that repeats."""
+def write(pictures: Sequence[np.ndarray], out: Path, every: int = 1, fps: float = FPS) -> None:
+    """The pictures as a GIF that repeats, in the environment's own time."""
     try:
         from PIL import Image
     except ImportError:
         raise missing_extra("a film", "Pillow", "plot") from None
     out.parent.mkdir(parents=True, exist_ok=True)
     first, *rest = (_few_colours(Image.fromarray(np.ascontiguousarray(p))) for p in pictures)
+    duration = max(LEAST, round(1000 * every / fps))
     with write_atomically(out) as part:
-        first.save(
-            part, format="GIF", save_all=True, append_images=rest, duration=MILLISECONDS * every, loop=0, optimize=True
-        )
+        first.save(part, format="GIF", save_all=True, append_images=rest, duration=duration, loop=0, optimize=True)
+
+
+LEAST = 20
+"""Milliseconds: shorter ones most programs show as long ones."""
+
+
+def methods(comparison: Path) -> list[Path]:
+    """The runs of a comparison, in its folder; nothing where it is none."""
+    if not (comparison / run_folder.COMPARISON).is_file():
+        return []
+    return sorted(file.parent for file in comparison.glob("*/config.toml"))
 
 
 def _few_colours(picture: Any) -> Any:
