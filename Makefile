@@ -1,4 +1,5 @@
-# Two commands: `make run` (the main job; ARGS adds flags) and `make test` (lint, types, all tests). Both set up .venv first.
+# Two commands: `make run` (the main job; ARGS adds flags) and `make test` (lint, types, tests; `make test-all`
+# adds the long ones). Both set up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit test-federation bench bench-federation format pages clean
+.PHONY: setup run test lint types unit test-all test-federation bench bench-federation format pages clean
 
 setup: $(STAMP)
 
@@ -30,11 +31,15 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-# Real processes that are killed, cut off and kept waiting: about an hour. Network namespaces need root.
-test-federation: $(STAMP)
-	$(BIN)/python -m pytest -m federation -p no:xdist -v tests/federation/test_federate.py
+# Everything, part by part, and how long each took: about an hour and a half, most of it real processes that are killed, cut
+# off and kept waiting. PARTS="kills docs" runs those; network namespaces need root.
+test-all: lint types
+	$(BIN)/python tests/parts.py $(PARTS)
+
+test-federation:
+	$(MAKE) test-all PARTS=federation
 
 # Environment steps per second beside NumPy and C, on an otherwise idle machine.
 bench: $(STAMP)

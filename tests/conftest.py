@@ -1,40 +1,60 @@
-"""Shapes in signatures are checked at run time in tests, and all tests run in 64-bit mode, as the command line does."""
+"""Shapes in signatures are checked at run time in tests, and all tests run in 64-bit mode, as the command line does.
 
+Compiled programs are kept in `.pytest_cache/programs`; a test that is not marked as long has `limits.SECONDS`.
+"""
+
+import itertools
 import os
 import signal
 from pathlib import Path
 
-# Tests compile many small programs once each: most of their time is LLVM's, and level 1 halves it.
-os.environ["XLA_FLAGS"] = (
-    f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
-).strip()
-# Compiled programs are shared by workers, by the processes that tests start, and by one run of the tests and the next.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+import compiled
 
-import jax
-import pytest
-from jaxtyping import install_import_hook
+PROGRAMS = Path(__file__).parents[1] / ".pytest_cache" / "programs"
+os.environ.update(compiled.environment(PROGRAMS))  # before JAX is imported
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
+
+import limits  # noqa: E402
 
 # A shell starts background jobs with these ignored; the tests of Ctrl-C and their child processes would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 jax.config.update("jax_enable_x64", True)
+compiled.write_whole()
 
 MAPPINGS = 20_000
 """Of the 65,530 that the system gives a process: compiled programs take hundreds, and without any XLA crashes."""
 
+SHAPES = ("algorithms", "kernels", "policies")
+"""Rooms in which shapes are checked: elsewhere many signatures ask for JAX's arrays and are rightly given NumPy's."""
 
-@pytest.fixture(autouse=True)
-def room_for_compiled_programs():
-    """Forget compiled programs before there are too many of them."""
-    yield
-    if Path("/proc/self/maps").read_bytes().count(b"\n") > MAPPINGS:
+# It stays: names of the package are loaded when they are first asked for.
+install_import_hook([f"fastfedpg.{room}" for room in SHAPES], "typecheck.check")
+
+
+def pytest_configure(config):
+    """Once, before workers start: the programs that are kept have an end."""
+    if not hasattr(config, "workerinput"):
+        compiled.tidy(PROGRAMS)
+
+
+TESTS = itertools.count()
+
+
+def pytest_runtest_logfinish():
+    """Forget compiled programs before there are too many of them; to count takes 10 ms, so every tenth test does."""
+    if next(TESTS) % 10 == 0 and Path("/proc/self/maps").read_bytes().count(b"\n") > MAPPINGS:
         jax.clear_caches()
 
 
-with install_import_hook("fastfedpg", "typecheck.check"):
-    import fastfedpg
-    import fastfedpg.cli  # noqa: F401
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """An unmarked test that takes too long fails; see `limits`."""
+    if limits.is_long(item):
+        return (yield)
+    with limits.watched():
+        return (yield)

@@ -20,8 +20,12 @@ def examples():
     return re.findall(r"<!-- example: python -->\n```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
 
 
+@pytest.mark.docs
 def test_readme_examples_run(capsys):
-    """Both blocks, as they stand; the first shows that Fast-FedPG's gap is far below FedAvg's."""
+    """Both blocks, as they stand; the first shows that Fast-FedPG's gap is far below FedAvg's.
+
+    In `make test` the same gaps are those of test_algorithms.py, and names are test_public_names_are_there's.
+    """
     first, second = examples()
     assert len(first.strip().splitlines()) <= 12
     exec(compile(first, "README.md", "exec"), {})
@@ -122,8 +126,12 @@ def test_public_names_are_there():
         assert getattr(fastfedpg, name) is not None
 
 
+@pytest.mark.docs
 def test_the_main_job_is_a_comparison_that_may_be_repeated(tmp_path):
-    """`make run`'s own command, with two rounds, twice over: the second replaces the first."""
+    """`make run`'s own command, with two rounds, twice over: the second replaces the first.
+
+    In `make test` overwriting is test_mistakes.py's of comparisons.
+    """
     said = subprocess.run(["make", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     words = next(line for line in said.replace("\\\n", " ").splitlines() if " compare " in line).split()
     assert words[0].endswith("bin/fastfedpg")
@@ -149,7 +157,9 @@ def test_the_main_job_is_a_comparison_that_may_be_repeated(tmp_path):
     assert (tmp_path / "there" / "fedavg_pg" / "metrics.csv").exists()
 
 
+@pytest.mark.docs
 def test_examples_run(tmp_path):
+    """Whole processes; what they call is tested in its own room."""
     for file in (ROOT / "examples").glob("*.py"):
         short = ["2"] if file.name == "thermostats.py" else []  # rounds
         done = subprocess.run([sys.executable, file, *short], cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -28,13 +28,18 @@ def bootstrap(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) 
     if n < 2:
         nothing = np.full_like(mean, np.nan)
         return Interval(mean, nothing, nothing)
-    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples)
+    weights = _resamples(n, resamples)
     tail = ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - level) / 2))
     flat = values.reshape(n, -1)
     parts = [flat[:, k : k + AT_ONCE] for k in range(0, flat.shape[1], AT_ONCE)]  # all means at once could fill memory
-    ends = [np.quantile(counts / n @ part, (tail, 1 - tail), axis=0) for part in parts]
+    ends = [np.quantile(weights @ part, (tail, 1 - tail), axis=0) for part in parts]
     low, high = np.concatenate(ends, axis=1).reshape(2, *mean.shape)
     return Interval(mean, low, high)
+
+
+def _resamples(n: int, resamples: int) -> np.ndarray:
+    """The share of each of n values in every resample, (resamples, n); always the same ones."""
+    return np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples) / n
 
 
 class Difference(NamedTuple):

@@ -84,7 +84,9 @@ def own(tmp_path, monkeypatch):
     return name
 
 
+@pytest.mark.docs
 def test_a_users_own_module_in_a_file_runs_is_compared_and_filmed(own, tmp_path, capsys):
+    """In `make test` each step has its own test above and in test_gymnasium.py."""
     Path("job.toml").write_text(
         f'problem = "{own}:make"\nagents = 2\npolicy = "linear"\noracle = "gpomdp"\nnormalise = true\nB = 4\nH = 2\n'
         "K = 6\n"
@@ -226,8 +228,12 @@ def test_a_film_of_a_table_is_refused_in_words(tmp_path, capsys):
     assert jax.config.jax_enable_x64
 
 
+@pytest.mark.docs
 def test_the_pages_own_example_runs(tmp_path, monkeypatch):
-    """my_envs.py and carts.toml as they stand in docs/environments.md, with less of everything."""
+    """my_envs.py and carts.toml as they stand in docs/environments.md, with less of everything.
+
+    In `make test` the same flags are those of the tests above.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()

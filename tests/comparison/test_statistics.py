@@ -1,12 +1,22 @@
 """Differences are claimed where the numbers bear it, and not elsewhere."""
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
 
+from fastfedpg import statistics
 from fastfedpg.statistics import NONE, bootstrap, difference, sign_flip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_once():
+    """Resamples are the same in every call; to draw them is nearly all of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "_resamples", functools.cache(statistics._resamples))
+        yield
 
 
 def test_sign_flip_is_the_count_over_all_signs():

@@ -72,8 +72,12 @@ def until(condition, process: subprocess.Popen) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.kills
 def test_killed_at_20_random_moments_it_ends_in_the_same_bytes(tmp_path):
-    """Each start but the first goes on from the newest checkpoint of the one before, which was whole at every kill."""
+    """Each start but the first goes on from the newest checkpoint of the one before, which was whole at every kill.
+
+    In `make test`: a kill between any two system calls, below, and one of a whole comparison (test_stopped.py).
+    """
     environment, moments = children(tmp_path), random.Random(0)
     start = ["run", *flags(LONG), "--out", "out"]
     with child("run", *flags(replace(LONG, checkpoint_rounds=None)), "--out", "whole", environment=environment) as p:

@@ -1,6 +1,8 @@
 """Federations with real processes: SuperLink, proxy, nodes and agents, with TLS and node authentication.
 
-The short ones run in `make test`. Those that wait for Flower's heartbeats are marked and run in `make test-federation`.
+All of them run in `make test-all`. In `make test` the same claims are those of test_conformance.py (over Flower's grid
+every algorithm equals its simulation after every round), test_agent.py, test_rounds.py (faults of agents) and
+test_deployment.py (interruptions, resumption, processes that must not be left).
 """
 
 import csv
@@ -25,6 +27,8 @@ from fastfedpg.core import key_for
 from fastfedpg.experiment import plan
 from fastfedpg.experiment.config import from_mapping
 from fastfedpg.runtime.loop import answer, at, serve, stack
+
+pytestmark = pytest.mark.federation
 
 EXACT = {"problem": "random", "agents": 3, "algorithm": "fast_fedpg", "eta": 0.5, "H": 4, "rounds": 3}
 PAIR = {**EXACT, "agents": 2}
@@ -269,10 +273,6 @@ def netns(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
-long = pytest.mark.federation
-
-
-@long
 @pytest.mark.parametrize("exchange", ["gradient", "local"])
 @pytest.mark.parametrize("victim", ["node", "agent", "superlink", "server"])
 def test_a_killed_process_changes_nothing(federation, victim, exchange):
@@ -297,7 +297,6 @@ def test_a_killed_process_changes_nothing(federation, victim, exchange):
     same_as_without(run)
 
 
-@long
 @pytest.mark.parametrize("exchange", ["gradient", "local"])
 @pytest.mark.parametrize("kind", ["nan", "shape", "old"])
 def test_a_bad_answer_is_named_and_counts_for_nothing(federation, kind, exchange):
@@ -313,7 +312,6 @@ def test_a_bad_answer_is_named_and_counts_for_nothing(federation, kind, exchange
     same_as_without(run)
 
 
-@long
 @pytest.mark.parametrize("exchange", ["gradient", "local"])
 @pytest.mark.parametrize("kind", ["nan", "late", "never"])
 def test_a_round_begins_again_with_the_survivors(federation, kind, exchange):
@@ -327,7 +325,6 @@ def test_a_round_begins_again_with_the_survivors(federation, kind, exchange):
     assert np.abs(run.theta() - simulated(EXACT).theta[0]).max() > 1e-4, "the missing agent is missed"
 
 
-@long
 def test_a_late_answer_is_waited_for(federation):
     """wait: an answer that comes after the timeout is the stored one when the agent is asked again."""
     run = federation(terms={"timeout": 15})
@@ -337,7 +334,6 @@ def test_a_late_answer_is_waited_for(federation):
     assert "no answer within 15 s" in run.log()
 
 
-@long
 def test_a_network_cut_of_90_seconds_changes_nothing(federation, tmp_path):
     """One node's own network is cut in round 2; its heartbeats stop, Flower gives it up, and it comes back."""
     names = [f"ff{os.getpid() % 10000}{x}" for x in "ab"]
@@ -374,7 +370,6 @@ def test_a_network_cut_of_90_seconds_changes_nothing(federation, tmp_path):
 OWN = {"agents": 2, "parameters": 12, "eta": 0.3, "H": 3, "rounds": 2, "first_seed": 4}
 
 
-@long
 def test_a_server_that_knows_nothing_of_its_agents_environments(federation, monkeypatch):
     """Each agent has a `module:function` of its own; theta and the agents' own values of it are the simulation's."""
     import private_site
@@ -391,7 +386,6 @@ def test_a_server_that_knows_nothing_of_its_agents_environments(federation, monk
     assert {r["gap"] + r["drift"] + r["env_steps"] for r in rows} == {""}
 
 
-@long
 def test_an_environment_that_raises_is_named_and_keeps_its_secrets(federation, monkeypatch):
     """In round 1's local steps theta leaves zero, and agent 1's environment fails; its words stay in its own log."""
     run = federation({**OWN, "problem": "private_site:raises"}, server=True, flags=["--on-missing", "abort"])
@@ -402,7 +396,6 @@ def test_an_environment_that_raises_is_named_and_keeps_its_secrets(federation, m
     assert "patient 4711" in run.logs("agent-1")
 
 
-@long
 def test_an_expelled_key_is_out(federation):
     """Unregistered, the node is refused; with reweight the others go on."""
     from fastfedpg.federation.transport import flower_commands

@@ -122,12 +122,16 @@ def test_a_control_group_leaves_its_limit_less_what_is_used_and_cannot_be_droppe
     assert fits_in_memory._left_by_groups(tmp_path, tmp_path / "nothing") == [float("inf")]
 
 
+@pytest.mark.devices
 def test_eight_devices_give_the_numbers_of_one_and_only_combine_communicates():
+    """In `make test`: test_one_shard_is_no_shard and batches of agents, which give the same bits."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     ended(python(HERE / "sharded.py", "devices", XLA_FLAGS=flags))
 
 
+@pytest.mark.devices
 def test_two_processes_give_the_numbers_of_one(tmp_path):
+    """In `make test`: test_one_shard_is_no_shard."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -40,9 +40,9 @@ class Model(NamedTuple):
     gamma: Any
     noise: Any  # s
 
-    def like(self, F: Gain) -> "Model":
-        """All numbers in F's dtype."""
-        return Model(*(jnp.asarray(x, F.dtype) for x in self))
+    def like(self, x: Array) -> "Model":
+        """All numbers in its dtype."""
+        return Model(*(jnp.asarray(number, x.dtype) for number in self))
 
 
 DOUBLINGS = 40

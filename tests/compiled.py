@@ -1,0 +1,47 @@
+"""Compiled programs, shared by workers, by processes that tests start, and by one run of the tests and the next."""
+
+import os
+from pathlib import Path
+
+FLAGS = (
+    # Tests compile many small programs once each, and most of their time is LLVM's: level 1 and the older emitters take
+    # a third of it, and give the same bits.
+    "--xla_backend_optimization_level=1",
+    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_cpu_use_fusion_emitters=false",
+)
+AT_MOST = 400_000_000
+"""Bytes of programs; one run of all tests makes about 50 million."""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What JAX is told, here and in child processes."""
+    return {
+        "XLA_FLAGS": " ".join((os.environ.get("XLA_FLAGS", ""), *FLAGS)).strip(),
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a killed process left of a program, and the oldest ones beyond AT_MOST."""
+    kept = 0
+    for path in sorted(folder.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True):
+        size = path.stat().st_size
+        kept += size
+        if size == 0 or kept > AT_MOST:
+            path.unlink()
+
+
+def write_whole() -> None:
+    """JAX writes a program under its own name, where another worker may read half of it: write it aside first."""
+    from jax._src.lru_cache import LRUCache
+
+    def put(cache, key: str, value: bytes) -> None:
+        path = Path(str(cache.path)) / f"{key}-cache"
+        part = path.with_name(f"{os.getpid()}.part")
+        part.write_bytes(value)
+        part.replace(path)
+
+    LRUCache.put = put

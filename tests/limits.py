@@ -1,0 +1,52 @@
+"""How long a test may take that is not marked as long.
+
+Five seconds of CPU time, its own and that of the processes it waited for, because the machine may be busy with other
+things, and beside what it compiles, which is kept for the next time; and sixty by the clock, because a test that only
+sleeps is slow too.
+"""
+
+import resource
+import time
+from contextlib import contextmanager
+
+import jax
+import pytest
+
+SECONDS = 5.0
+BY_THE_CLOCK = 60.0
+PARTS = ("federation", "kills", "docs", "devices", "claims")
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Whether a test belongs to a part of `make test-all` that `make test` leaves out."""
+    return any(item.get_closest_marker(part) for part in PARTS)
+
+
+def _cpu() -> float:
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(used.ru_utime + used.ru_stime for used in spent)
+
+
+_compiling = [0.0]
+
+
+def _listen(event: str, seconds: float, **more) -> None:
+    if event == "/jax/core/compile/backend_compile_duration":
+        _compiling[0] += seconds
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+@contextmanager
+def watched(seconds: float = SECONDS, by_the_clock: float = BY_THE_CLOCK):
+    """Fail a test that passes and is slow."""
+    cpu, clock, compiling = _cpu(), time.monotonic(), _compiling[0]
+    yield
+    cpu, clock = _cpu() - cpu - (_compiling[0] - compiling), time.monotonic() - clock
+    if cpu > seconds or clock > by_the_clock:
+        pytest.fail(
+            f"took {cpu:.1f} s of CPU time and {clock:.1f} s by the clock, more than {seconds:g} and {by_the_clock:g}; "
+            f"make it smaller, or mark it as one of {', '.join(PARTS)}",
+            pytrace=False,
+        )
