@@ -117,8 +117,12 @@ def chosen(settings, *begin) -> list[Row]:
     return report.verify(settings, work=work).rows
 
 
+@pytest.mark.claims
 def test_different_kernels(workplace, monkeypatch):
-    """No average MDP: Proposition 1 and Theorem 2 do not apply, no floors are run, and Theorem 3 is checked."""
+    """No average MDP: Proposition 1 and Theorem 2 do not apply, no floors are run, and Theorem 3 is checked.
+
+    In `make test` the rows of Theorem 3 are those of the report on one kernel, above.
+    """
     monkeypatch.setattr(agenda, "QUICK", EFFECTS)
     file = saved("own.npz", problems.random(agents=3, S=3, A=2, gamma=0.5, kernel=0.5))
     settings = VerifySettings(problem=str(file), quick=True, **TINY)
@@ -169,8 +173,12 @@ def test_the_range_of_a_file(workplace, subject):
     np.testing.assert_allclose(made[0].tabular.cost, subject.tabular.cost, rtol=0, atol=1e-15)
 
 
+@pytest.mark.claims
 def test_a_regulator_from_a_file(workplace, monkeypatch):
-    """Only what is exact, all of it decided: pass, and the bound on L does not apply."""
+    """Only what is exact, all of it decided: pass, and the bound on L does not apply.
+
+    In `make test` the same rows are those of the report on a finite MDP, above.
+    """
     monkeypatch.setattr(agenda, "QUICK", EFFECTS)
     monkeypatch.setattr(lemmas, "controls", lambda subject: iter(()))  # three programs more
     known = problems.make("lqr", {"n": 2, "m": 1}, agents=2)
