@@ -13,7 +13,7 @@ from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.cli.flags import flags_of, folder_name, new_name, option, parse, value_of
 from fastfedpg.comparison import printed, run_cells, table
 from fastfedpg.comparison.run_cells import Report
-from fastfedpg.comparison.spec import Comparison, from_file, read_cell
+from fastfedpg.comparison.spec import Comparison, from_file
 from fastfedpg.errors import EnvironmentFailed
 from fastfedpg.experiment import Interrupted
 from fastfedpg.experiment.progress import progress
@@ -106,8 +106,8 @@ def read_flags(
     base: Comparison, kind: type, program: str, arguments: list[str], example: str
 ) -> tuple[Comparison, Any]:
     """A comparison from its flags; a configuration file, if there is one, gives the defaults."""
-    words = methods_in(arguments) or list(base.algorithms)
-    methods = [str(read_cell(word)[1]["algorithm"]) for word in words]
+    words = methods_in(arguments)
+    methods = replace(base, algorithms=tuple(words or base.algorithms)).methods
     flags = flags_of(base.settings, arguments, ("problem", "oracle", "policy"), methods=methods)
     usual = {name: value for name, value in vars(base).items() if name not in ("settings", "cells")}
     settings, (parsed,) = parse((kind,), program, arguments, base.settings, flags, usual, example)

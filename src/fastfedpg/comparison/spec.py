@@ -53,9 +53,8 @@ class Comparison:
                 raise InputError(
                     f"label '{label}': it is a folder's name too, and can't begin with . nor have {FORBIDDEN!r}"
                 )
-        names = {name for _, table in self.tables() for name in (_algorithm(table),)}
         for name in self.eta:
-            if name not in ("all", *labels, *names):
+            if name not in ("all", *labels, *self.methods):
                 raise unknown("algorithm in eta", name, labels)
         if self.tune and not tuning.FEWEST <= self.candidates <= tuning.MOST:
             least, most = tuning.FEWEST, tuning.MOST
@@ -78,6 +77,11 @@ class Comparison:
     def labels(self) -> list[str]:
         """The methods by the names that tables and folders give them."""
         return [label for label, _ in self.tables()]
+
+    @property
+    def methods(self) -> list[str]:
+        """Their algorithms."""
+        return [_algorithm(table) for _, table in self.tables()]
 
     @property
     def common_eta(self) -> float:

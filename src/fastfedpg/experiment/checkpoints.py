@@ -90,6 +90,7 @@ def write(out: Path, who: Identity, standing: Standing, result: Result | None, s
             "versions": who.versions,
             "problem_sha256": who.problem,
             "source_sha256": who.source,
+            "own_sha256": who.config.sources(),
             "config": tomllib.loads(who.config.to_toml()),
         }
         (part / ABOUT).write_text(tomli_w.dumps(about), encoding="utf-8")
@@ -142,6 +143,9 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         raise UnusableCheckpoint(f"damaged: its configuration can't be read ({error})") from None
     if differs:
         raise UnusableCheckpoint(f"of another configuration: {differs}")
+    if said.get("own_sha256", {}) != who.config.sources():
+        names = ", ".join(who.config.sources()) or "what was chosen"
+        raise UnusableCheckpoint(f"of another configuration: the file that {names} is in has changed")
     if said.get("problem_sha256") != who.problem:
         raise UnusableCheckpoint("of another configuration: the problem's arrays or theta0 have changed")
     try:

@@ -173,6 +173,11 @@ class Config(RunSettings):
         """The algorithm's step size."""
         return float(self.get("eta"))
 
+    def sources(self) -> dict[str, str]:
+        """A hash of the file of every function of the user's own, but for a problem's, which may be repaired."""
+        chosen = [self.choice(kind) for kind in KINDS if kind != "problem" and getattr(self, kind) is not None]
+        return {each.name: each.source for each in chosen if each.source}
+
     def unused(self) -> dict[str, Any]:
         """Settings that are given and that nothing chosen here has."""
         used = {n for kind in choices.OTHER for n in choices.parameters(kind, getattr(self, kind))}

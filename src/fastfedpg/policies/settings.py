@@ -24,8 +24,9 @@ def make(
     """
     maker, settings = POLICIES.resolve(name), settings or {}
     chosen = POLICIES.choose(name, settings)
+    usual = takes(name)
     for setting in settings:
-        if setting in GAUSSIAN and name in POLICIES and not isinstance(actions, Box):
+        if setting in GAUSSIAN and not isinstance(actions, Box) and chosen.args[setting] != usual[setting]:
             raise InputError(f"{setting} is for actions of a Box, and these are {said(actions)}; leave it out")
     made = maker(observations, actions, normalise, **{setting: chosen.args[setting] for setting in settings})
     if not isinstance(made, Policy):

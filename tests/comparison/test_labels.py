@@ -1,0 +1,136 @@
+"""Labelled cells: one algorithm several times, any setting per cell, swept, tuned, planned once, and every mistake."""
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import command
+from fastfedpg import Config, InputError
+from fastfedpg.comparison import run_cells
+from fastfedpg.comparison.spec import Comparison, from_file, read_cell
+from fastfedpg.experiment import plan
+from fastfedpg.experiment.config import from_toml
+
+SMALL = ("--problem", "compromise", "--rounds", 4, "--seeds", 2, "--eta", 0.5, "--H", 3)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def theta(folder):
+    with np.load(Path(folder) / "final.npz") as file:
+        return file["theta"]
+
+
+def test_words_become_cells():
+    assert read_cell("fast_fedpg") == ("fast_fedpg", {"algorithm": "fast_fedpg"})
+    assert read_cell("fast_fedpg,reuse=true") == ("fast_fedpg,reuse=true", {"algorithm": "fast_fedpg", "reuse": "true"})
+    assert read_cell("x=m.py:f,mu=1") == ("x", {"algorithm": "m.py:f", "mu": "1"})
+    assert read_cell("m.py:f,mu=1") == ("f,mu=1", {"algorithm": "m.py:f", "mu": "1"})
+
+
+def test_one_algorithm_three_times(capsys):
+    """reuse takes H estimates a round instead of H + 1: at 4 rounds of 4 estimates the reused one has 16 / 3 rounds."""
+    methods = ("fast_fedpg", "reused=fast_fedpg,reuse=true", "fast_fedpg,H=7")
+    assert command("compare", *SMALL, "--algorithms", *methods, "--out", "out") == 0
+    configs = {name: from_toml(f"out/{name}/config.toml") for name in ("fast_fedpg", "reused", "fast_fedpg,H=7")}
+    assert [c.get("reuse") for c in configs.values()] == [False, True, False]
+    assert [c.get("H") for c in configs.values()] == [3, 3, 7]
+    assert [c.rounds for c in configs.values()] == [4, 5, 2]
+    assert not np.allclose(theta("out/reused"), theta("out/fast_fedpg"))
+    again = from_file(Path("out/compare.toml"))
+    assert again.labels == [*configs]
+    assert all(again.config(label) == config.but(rounds=4) for label, config in configs.items())
+
+
+def test_cells_in_a_file_have_any_settings():
+    Path("cells.toml").write_text(
+        'problem = "compromise"\nrounds = 2\nseeds = 1\nH = 3\nbudget = "rounds"\n'
+        '[compare.sampled]\nalgorithm = {name = "fast_fedpg", eta = 0.25}\noracle = {name = "gpomdp", B = 4, K = 5}\n'
+        '[compare.exact]\nalgorithm = "fedavg_pg"\n'
+    )
+    assert command("compare", "--config", "cells.toml", "--out", "out") == 0
+    one, two = from_toml("out/sampled/config.toml"), from_toml("out/exact/config.toml")
+    assert (one.oracle, one.get("B"), one.get("K"), one.eta, one.get("H")) == ("gpomdp", 4, 5, 0.25, 3)
+    assert (two.oracle, two.algorithm, two.eta, two.get("H")) == ("exact", "fedavg_pg", 0.1, 3)
+    assert command("compare", "--config", "out/compare.toml", "--out", "again") == 0
+    np.testing.assert_array_equal(theta("again/sampled"), theta("out/sampled"))
+
+
+def test_a_sweep_is_every_combination(capsys):
+    assert command("sweep", *SMALL[:6], "--H", 2, 4, "--eta", 0.1, 0.5, "--budget", "rounds", "--out", "out") == 0
+    labels = ["H=2,eta=0.1", "H=2,eta=0.5", "H=4,eta=0.1", "H=4,eta=0.5"]
+    assert from_file(Path("out/compare.toml")).labels == labels
+    said = capsys.readouterr().out
+    for label in labels:
+        assert label in said
+        config = from_toml(f"out/{label}/config.toml")
+        assert f"H={config.get('H')},eta={config.eta:g}" == label
+    assert command("run", *SMALL[:6], "--H", 4, "--eta", 0.5, "--out", "one") == 0
+    np.testing.assert_array_equal(theta("out/H=4,eta=0.5"), theta("one"))
+
+
+def test_a_sweep_of_nothing(capsys):
+    assert command("sweep", *SMALL, "--out", "out") == 2
+    assert "Give a flag several values, as in --H 5 10 20" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_tuning_over_more_than_step_sizes(capsys):
+    """The combination that is run is the one with the least mean J of all that were tried, step sizes included."""
+    words = ("--tune", "--tune-over", "H=1,6", "--tune-seeds", 1, "--candidates", 6, "--budget", "rounds")
+    assert command("compare", *SMALL, "--algorithms", "fast_fedpg", "centralised_pg", *words, "--out", "out") == 0
+    with Path("out/tune.csv").open(newline="") as file:
+        trials = [row for row in csv.DictReader(file) if row["J"]]
+    assert {row["algorithm"] for row in trials} == {"fast_fedpg,H=1", "fast_fedpg,H=6", "centralised_pg"}
+    mine = [row for row in trials if row["algorithm"] != "centralised_pg"]
+    best = min(mine, key=lambda row: (float(row["J"]), float(row["eta"])))
+    chosen = from_toml("out/fast_fedpg/config.toml")
+    assert f"fast_fedpg,H={chosen.get('H')}" == best["algorithm"]
+    assert chosen.eta == float(best["eta"])
+    assert f"fast_fedpg: H={chosen.get('H')} was best" in capsys.readouterr().err
+
+
+def test_each_cell_is_planned_once(monkeypatch):
+    """What used to plan each method four or five times: on the way from the flags to the table it is done once."""
+    planned, real = [], plan
+
+    def counted(config, like=None):
+        planned.append(config.algorithm)
+        return real(config, like)
+
+    for module in ("fastfedpg.comparison.run_cells", "fastfedpg.experiment.run", "fastfedpg.experiment.finished_run"):
+        monkeypatch.setattr(sys.modules[module], "plan", counted)
+    settings = Config("compromise", H=2, rounds=2, seeds=2)
+    run_cells.compare(Comparison(settings, ("fast_fedpg", "fedavg_pg")), "out", note=lambda words: None)
+    assert sorted(planned) == ["fast_fedpg", "fedavg_pg"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "says"),
+    [
+        (("fast_fedpg", "fast_fedpg"), "two methods are called fast_fedpg; give one a label of its own"),
+        (("a=fast_fedpg", "a=fedavg_pg"), "two methods are called a"),
+        (("fast_fedpg,reuse",), "'reuse' is not of the form setting=value"),
+        (("fast_fedpg,reusee=true",), "unknown setting 'reusee'; did you mean 'reuse'?"),
+        (("fast_fedpg,H=many",), "H is 'many'; it must be a whole number"),
+        (("fast_fedpg,H=0",), "H = 0; it must be at least 1"),
+        (("a/b=fast_fedpg",), "label 'a/b'"),
+        (("fast_fedpgg,H=2",), "unknown algorithm 'fast_fedpgg'; did you mean 'fast_fedpg'?"),
+        (("fast_fedpg", "other=fast_fedpg,problem=random"), "runs of different problems can't be compared"),
+    ],
+)
+def test_mistakes_in_cells(methods, says, capsys):
+    assert command("compare", *SMALL, "--algorithms", *methods, "--out", "out") == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert not Path("out").exists()
+
+
+def test_a_label_twice_in_python():
+    with pytest.raises(InputError, match="two methods are called weak"):
+        Comparison(Config("compromise"), ("weak=fast_fedpg",), cells={"weak": {"algorithm": "fedavg_pg"}}).check()
