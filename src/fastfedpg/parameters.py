@@ -94,6 +94,12 @@ def _pair(value: Any) -> tuple[float, float]:
     return float(_number(low)), float(_number(high))
 
 
+def _numbers(value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError
+    return tuple(float(_number(x)) for x in value)
+
+
 def _anything(value: Any) -> Any:
     """A word as the number or truth that it looks like."""
     if not isinstance(value, str):
@@ -112,6 +118,7 @@ TRUTH = Kind("true or false", "", _truth)
 TEXT = Kind("text", "STR", _text)
 SIZES = Kind("the layers' sizes, such as 64 or 64x64", "INTxINT…", _sizes)
 PAIR = Kind("two numbers", "LO HI", _pair)
+NUMBERS = Kind("numbers", "FLOAT …", _numbers)
 ANYTHING = Kind("a value", "VALUE", _anything)
 
 
@@ -201,7 +208,14 @@ def read_parameter(what: str, parameter: Parameter, value: Any) -> Any:
         raise InputError(f"{what} is {value!r}; it must be {parameter.kind.words}") from None
 
 
-KIND_OF_TYPE: dict[Any, Kind] = {int: WHOLE, float: NUMBER, bool: TRUTH, str: TEXT, tuple[float, float]: PAIR}
+KIND_OF_TYPE: dict[Any, Kind] = {
+    int: WHOLE,
+    float: NUMBER,
+    bool: TRUTH,
+    str: TEXT,
+    tuple[float, float]: PAIR,
+    tuple[float, ...]: NUMBERS,
+}
 
 
 def of_type(name: str, hint: Any, default: Any = NEEDED, help: str = "") -> Parameter:

@@ -82,6 +82,8 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: On
         first_seed=config.first_seed + config.seeds,
         agent_batch=config.agent_batch,
         shards=config.shards,
+        order=config.order,
+        speeds=config.speeds,
     )
     running = runtime.simulate_records(
         planned.problem,

@@ -50,6 +50,12 @@ class RunSettings:
     first_seed: int = setting(0, "run", "The first of them.")
     metrics_every: int = setting(1, "run", "Rounds between two records.")
     participants: int | None = setting(None, "run", "How many agents take part in a round; all unless given.")
+    order: Literal["random", "cyclic", "arrival"] = setting(
+        "random", "run", "Which agents these are: drawn anew in every round, in turn, or those that arrive first."
+    )
+    speeds: tuple[float, ...] | None = setting(
+        None, "run", "arrival: how often each agent arrives, on average; all alike unless given."
+    )
     theta0: str | None = setting(
         None,
         "run",

@@ -141,6 +141,8 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         first_seed=config.first_seed,
         agent_batch=config.agent_batch,
         shards=config.shards,
+        order=config.order,
+        speeds=config.speeds,
     )
     schedule.check(problem, algorithm)
     if config.runtime == "simulate":

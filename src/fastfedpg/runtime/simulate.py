@@ -20,7 +20,7 @@ from fastfedpg.runtime.program import Counts, Maker, algorithm_of
 from fastfedpg.runtime.result import Diverged, Record, Result, checked, extras, gather
 from fastfedpg.runtime.run_state import Parts, Standing, Tick, unheard
 from fastfedpg.runtime.schedule import Order, Schedule
-from fastfedpg.runtime.walk import message_sizes
+from fastfedpg.runtime.walk import counting_oracle, message_sizes, walk
 
 RESPONSE_SECONDS = 0.5
 """The compiled program comes up for air about this often, for progress and Ctrl-C."""
@@ -167,12 +167,27 @@ def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> t
     if sweep is not None:
         dtype = schedule.starts(problem).dtype
         settings = jax.tree.map(lambda x: jnp.asarray(x, dtype), sweep, is_leaf=lambda x: isinstance(x, list))
-        make = algorithm_of(make, jax.tree.map(lambda x: x[0], settings))
+        first = jax.tree.map(lambda x: x[0], settings)
+        _check_traced(make, first, jnp.zeros(np.shape(problem.theta0)[-1:], dtype), problem.N)
+        make = algorithm_of(make, first)
     schedule.check(problem, make)  # type: ignore[arg-type]
     layout = layout_of(problem, schedule)
     number = 1 if sweep is None else len(jax.tree.leaves(settings)[0])
     check_memory(problem, make, schedule, number)  # type: ignore[arg-type]
     return make, settings, layout  # type: ignore[return-value]
+
+
+def _check_traced(make: Maker, setting: Any, theta: Any, N: int) -> None:
+    """Refuse to sweep over what decides which program it is: a number of steps, or a choice."""
+    go = lambda setting, theta: walk(algorithm_of(make, setting), counting_oracle(lambda B: 1), theta, N)[2]
+    try:
+        jax.eval_shape(go, setting, theta)
+    except TypeError as error:  # as JAX's own are that say that a traced number has no value
+        said = str(error).partition("\n")[0]
+        raise InputError(
+            "sweep= needs numbers that the compiled program can be given, such as step sizes; what is swept here decides "
+            f"the program itself, as a number of local steps does: run it once for each value ({said})"
+        ) from None
 
 
 def _in_words(
