@@ -55,7 +55,7 @@ VERSION = "fastfedpg 0.0.1, jax 0.0.1, numpy 0.0.1"
 
 def flags(config: Config) -> list[str]:
     """The configuration on the command line."""
-    given = {k: v for k, v in asdict(config).items() if v != asdict(Config())[k]}
+    given = {k: v for k, v in asdict(config).items() if k != "given" and v != asdict(Config())[k]} | config.given
     return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
