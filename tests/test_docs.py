@@ -72,7 +72,9 @@ def test_paper_page_names_what_exists():
 
 LAYERS = (
     "errors messages precision children columns",
-    "files parameters",
+    "files kinds",
+    "parameters",
+    "signatures",
     "registry",
     "tables",
     "core kernels",

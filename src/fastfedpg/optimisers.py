@@ -5,8 +5,7 @@ from typing import Any
 
 from fastfedpg.core import MakeOptimiser, sgd
 from fastfedpg.errors import missing_extra, unknown
-
-OPTIMISERS = ("sgd", "momentum", "rmsprop", "adam")
+from fastfedpg.kinds import OPTIMISERS
 
 
 def make(name: str) -> MakeOptimiser:

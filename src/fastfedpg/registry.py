@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.parameters import Described, bind, describe_function, describe_source
+from fastfedpg.parameters import bind
+from fastfedpg.signatures import Described, describe_function, describe_source
 
 PACKAGE = Path(__file__).parent
 

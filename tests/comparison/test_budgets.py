@@ -10,7 +10,7 @@ import pytest
 from compared import EXACT, THREE, TWO, column, compare, line_of, refused, table
 from fastfedpg import Config, InputError
 from fastfedpg.algorithms import ALGORITHMS
-from fastfedpg.comparison import run_cells
+from fastfedpg.comparison import cell_plans
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.experiment import budgets, plan
 from fastfedpg.experiment.config import Settings, from_toml
@@ -129,7 +129,7 @@ def budgeted(**settings) -> tuple[list[str], list[int]]:
     """What is said of a budget, and the rounds of every method."""
     heard: list[str] = []
     comparison = Comparison(Settings("compromise", **settings), TWO[1:])
-    plans = run_cells._budgeted(comparison, run_cells.plan_cells(comparison), heard.append)
+    plans = cell_plans.give_rounds(comparison, cell_plans.plan_cells(comparison), heard.append)
     return heard, [p.config.rounds for p in plans.values()]
 
 
@@ -153,7 +153,7 @@ def test_a_setting_that_no_method_uses_is_said_once():
     said = "alpha_g = 0.5 has no effect: no method here uses it"
     comparison = Comparison(Settings("compromise", alpha_g=0.5), ("fedavg_pg", "centralised_pg"))
     heard = []
-    run_cells._budgeted(comparison, run_cells.plan_cells(comparison), heard.append)
+    cell_plans.give_rounds(comparison, cell_plans.plan_cells(comparison), heard.append)
     assert said in heard
     assert not [words for words in budgeted(alpha_g=0.5)[0] if "effect" in words], "one of them does"
 

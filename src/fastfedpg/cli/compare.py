@@ -18,7 +18,8 @@ from fastfedpg.errors import EnvironmentFailed
 from fastfedpg.experiment import Interrupted
 from fastfedpg.experiment.progress import progress
 from fastfedpg.experiment.words import words_of
-from fastfedpg.parameters import ANYTHING, LETTERS
+from fastfedpg.kinds import ANYTHING
+from fastfedpg.parameters import LETTERS
 
 
 def parse_etas(words: list[str]) -> dict[str, float]:

@@ -16,9 +16,11 @@ import tyro
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.config import SETTINGS, Config, RunSettings, from_toml
+from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.run_settings import SETTINGS, RunSettings
 from fastfedpg.experiment.words import PAIRS
-from fastfedpg.parameters import NEEDED, TEXT, TRUTH, Parameter
+from fastfedpg.kinds import TEXT, TRUTH
+from fastfedpg.parameters import NEEDED, Parameter
 from fastfedpg.registry import is_own
 from fastfedpg.tables import PLAYED, PROBLEMS
 

@@ -4,8 +4,9 @@ from rich.console import Console
 
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
-from fastfedpg.parameters import NEEDED, Described, Parameter
+from fastfedpg.parameters import NEEDED, Parameter
 from fastfedpg.registry import Table, is_own
+from fastfedpg.signatures import Described
 from fastfedpg.tables import ALGORITHMS, ORACLES, PLAYED, POLICIES, PROBLEMS
 
 KINDS: dict[str, tuple[str, Table]] = {

@@ -6,25 +6,25 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastfedpg import registry
-from fastfedpg.comparison import table, tuning
+from fastfedpg.comparison import table
+from fastfedpg.comparison.cell_plans import give_rounds, plan_cells, tune_cells
 from fastfedpg.comparison.spec import Comparison, from_file
 from fastfedpg.core import Algorithm
 from fastfedpg.draw import curves, style
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import budgets, run_folder
 from fastfedpg.experiment import finished_run as outcomes
+from fastfedpg.experiment import run_folder
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
-from fastfedpg.experiment.plan import Plan, plan
+from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.run import begin, execute, reopen
 from fastfedpg.files import clear_parts, hold, is_held, write_text
@@ -32,19 +32,6 @@ from fastfedpg.parameters import LETTERS
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged
 from fastfedpg.tables import ALGORITHMS
-
-SHARED = (
-    "agents",
-    "reward_range",
-    "tau",
-    "normalise",
-    "evaluation_episodes",
-    "seeds",
-    "first_seed",
-    "theta0",
-    "parameters",
-)
-"""Settings of the run that a built problem depends on."""
 
 PICTURES = ("curves", "policies", "agents")
 FILE = run_folder.COMPARISON
@@ -99,7 +86,7 @@ def compare(
     out = Path(out)
     comparison.check()
     run_folder.check_folder(out, overwrite)
-    plans = _budgeted(comparison, plan_cells(comparison), note)
+    plans = give_rounds(comparison, plan_cells(comparison), note)
     describe = lambda: _describe(out, comparison, next(iter(plans.values())))
     with run_folder.open_folder(out, lambda: _clear(out, overwrite), describe):
         return _finish(comparison, plans, out, show, note)
@@ -129,7 +116,7 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> 
     comparison.check()
     with hold(out):
         clear_parts(out)
-        return _finish(comparison, _budgeted(comparison, plan_cells(comparison), note), out, show, note)
+        return _finish(comparison, give_rounds(comparison, plan_cells(comparison), note), out, show, note)
 
 
 @float64
@@ -194,53 +181,10 @@ def cells_in(out: Path) -> list[Path]:
     return [out / label for label in labels if (out / label / "config.toml").is_file()]
 
 
-def plan_cells(comparison: Comparison) -> dict[str, Plan]:
-    """Every method's plan; what they have in common, problem, oracle and start, is built once."""
-    plans: dict[str, Plan] = {}
-    for label in comparison.labels:
-        config = comparison.config(label)
-        plans[label] = plan(config, next((p for p in plans.values() if _same_problem(p.config, config)), None))
-    built = {id(p.problem): label for label, p in plans.items()}  # those that were built for themselves
-    outcomes.check_same_problem([Path(label) for label in built.values()], [plans[label] for label in built.values()])
-    return plans
-
-
-def _same_problem(one: Config, other: Config) -> bool:
-    """Whether two methods can share a problem with its oracle, policy and start."""
-    pick = lambda c: {
-        k: v for k, v in c.flat().items() if k in SHARED or k.split(".")[0] in ("problem", "oracle", "policy")
-    }
-    return one.schedule is None and other.schedule is None and pick(one) == pick(other)
-
-
-def _budgeted(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dict[str, Plan]:
-    """The plans with the rounds that the budget pays for."""
-    names, budget, asked = list(plans), comparison.budget, comparison.settings.rounds
-    costs = [budgets.cost(p, budget) for p in plans.values()]
-    given = budgets.rounds(names, costs, asked, budget)
-    spent = [n * c for n, c in zip(given, costs, strict=True)]
-    unit = budgets.unit(plans[names[0]]) if budget == "samples" else budget
-    for name in comparison.without_eta:
-        note(f"{name} was given no eta, and has {comparison.common_eta:g}")
-    if given[0] != asked:
-        note(f"{names[0]} has {given[0]} rounds instead of {asked}, so that all stop at {spent[0]:,} {unit}")
-    for name, n, s in zip(names, given, spent, strict=True):
-        if s == 0 and budget != "rounds":
-            note(f"{name} spends no {unit}: it has as many rounds as {names[0]}, {n}")
-        elif s != spent[0]:
-            note(f"{name} stops at {s:,} of {spent[0]:,} {unit}, its last whole round within the budget")
-    no_effect = [{words.split(":")[0] for words in p.notes if "has no effect" in words} for p in plans.values()]
-    for words in sorted(set.intersection(*no_effect)):
-        note(f"{words}: no method here uses it")
-    for words in dict.fromkeys(words for p in plans.values() for words in p.notes if "has no effect" not in words):
-        note(words)
-    return {name: plans[name].for_rounds(n) for name, n in zip(names, given, strict=True)}
-
-
 def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note) -> Report:
     if comparison.tune:
         file = out / "tune.csv"
-        plans = _tuned(comparison, plans, file, show, note)
+        plans = tune_cells(comparison, plans, file, show, note)
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note)]
     found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]
     if not found:
@@ -252,37 +196,6 @@ def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Sho
     local = f", H = {steps.pop()}" if len(steps) == 1 else ""
     title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients{local}"
     return present([o for o, _ in found], [p for _, p in found], out, note, title)
-
-
-def _tuned(comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note) -> dict[str, Plan]:
-    """Every method at the settings that were best for it, of candidates that are the same for all."""
-    first, asked = next(iter(plans.values())), comparison.settings.rounds
-    tried = {label: _variants(label, planned, comparison.tune_over) for label, planned in plans.items()}
-    every = {name: planned for variants in tried.values() for name, planned in variants.items()}
-    if comparison.tune_over:  # a round of a variant may cost more or less than the method's own
-        costs = [budgets.cost(p, comparison.budget) for p in (first, *every.values())]
-        rounds = budgets.rounds([next(iter(plans)), *every], costs, asked, comparison.budget)[1:]
-        every = {name: p.for_rounds(n) for (name, p), n in zip(every.items(), rounds, strict=True)}
-    best = tuning.tune(every, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
-    found = {}
-    for label, variants in tried.items():
-        name = min(variants, key=lambda name: tuning.reached(file, name, best[name]))
-        found[label] = every[name].at_eta(best[name])
-        if comparison.tune_over:
-            note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name]:g}")
-    return found
-
-
-def _variants(label: str, planned: Plan, over: dict[str, tuple[Any, ...]]) -> dict[str, Plan]:
-    """A method with each combination of what is tried, of the settings that it has."""
-    mine = {name: values for name, values in over.items() if name in planned.config.flat_names()}
-    found = {}
-    for values in product(*mine.values()):
-        changes = dict(zip(mine, values, strict=True))
-        config = planned.config.but(**changes)
-        name = ",".join([label, *(f"{k}={v}" for k, v in changes.items())])
-        found[name] = plan(config, planned if _same_problem(planned.config, config) else None) if changes else planned
-    return found
 
 
 def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:

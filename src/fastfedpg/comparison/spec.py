@@ -9,7 +9,8 @@ import tomli_w
 
 from fastfedpg.comparison import tuning
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.experiment.config import SETTINGS, Config, from_mapping, read_toml
+from fastfedpg.experiment.config import Config, from_mapping, read_toml
+from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.parameters import LETTERS, fit
 from fastfedpg.registry import is_own
 

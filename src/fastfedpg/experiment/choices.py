@@ -5,8 +5,10 @@ from functools import cache
 from typing import Any
 
 from fastfedpg.errors import unknown
-from fastfedpg.parameters import LETTERS, WHOLE, Described, Parameter, bind, check_letter
+from fastfedpg.kinds import WHOLE
+from fastfedpg.parameters import LETTERS, Parameter, bind, check_letter
 from fastfedpg.registry import Choice, Table, is_own, source_hash
+from fastfedpg.signatures import Described
 from fastfedpg.tables import ALGORITHMS, ORACLES, PLAYED, POLICIES, PROBLEMS
 
 KINDS = ("problem", "algorithm", "oracle", "policy")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from fastfedpg.parameters import Kind
+from fastfedpg.kinds import Kind
 
 
 def read_pairs(words: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import tomli_w
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.config import setting
+from fastfedpg.experiment.run_settings import setting
 
 Keys: TypeAlias = Literal["counter", "private"]
 """Random numbers from the run's seed, as in a simulation; or from a secret of each site's own."""

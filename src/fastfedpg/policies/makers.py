@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.parameters import SIZES, Parameter, read_parameter
+from fastfedpg.kinds import SIZES
+from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.policies import networks
 from fastfedpg.policies.arrays import Rows, Theta, module
 from fastfedpg.policies.heads import Head, gaussian, softmax

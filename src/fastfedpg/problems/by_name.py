@@ -7,7 +7,8 @@ from typing import Any
 
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
-from fastfedpg.parameters import NUMBER, WHOLE, Parameter, read_parameter
+from fastfedpg.kinds import NUMBER, WHOLE
+from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.problems import user_function
 from fastfedpg.problems.base import KINDS, AnyProblem
 

@@ -185,8 +185,8 @@ def _check_traced(make: Maker, setting: Any, theta: Any, N: int) -> None:
     except TypeError as error:  # as JAX's own are that say that a traced number has no value
         said = str(error).partition("\n")[0]
         raise InputError(
-            "sweep= needs numbers that the compiled program can be given, such as step sizes; what is swept here decides"
-            f" the program itself, as a number of local steps does: run it once for each value ({said})"
+            "sweep= needs numbers that the compiled program can be given, such as step sizes; what is swept here is "
+            f"part of the program itself, as a number of local steps is: run it once for each value ({said})"
         ) from None
 
 

@@ -1,0 +1,101 @@
+"""The plans of a comparison's cells: each built once, with the rounds that the budget pays for, and tuned."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fastfedpg.comparison import tuning
+from fastfedpg.comparison.spec import Comparison
+from fastfedpg.experiment import budgets
+from fastfedpg.experiment import finished_run as outcomes
+from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.journal import Note
+from fastfedpg.experiment.plan import Plan, plan
+from fastfedpg.experiment.progress import Show
+
+SHARED = (
+    "agents",
+    "reward_range",
+    "tau",
+    "normalise",
+    "evaluation_episodes",
+    "seeds",
+    "first_seed",
+    "theta0",
+    "parameters",
+)
+"""Settings of the run that a built problem depends on."""
+
+
+def plan_cells(comparison: Comparison) -> dict[str, Plan]:
+    """Every method's plan; what they have in common, problem, oracle and start, is built once."""
+    plans: dict[str, Plan] = {}
+    for label in comparison.labels:
+        config = comparison.config(label)
+        plans[label] = plan(config, next((p for p in plans.values() if _same_problem(p.config, config)), None))
+    built = {id(p.problem): label for label, p in plans.items()}  # those that were built for themselves
+    outcomes.check_same_problem([Path(label) for label in built.values()], [plans[label] for label in built.values()])
+    return plans
+
+
+def _same_problem(one: Config, other: Config) -> bool:
+    """Whether two methods can share a problem with its oracle, policy and start."""
+    pick = lambda c: {
+        k: v for k, v in c.flat().items() if k in SHARED or k.split(".")[0] in ("problem", "oracle", "policy")
+    }
+    return one.schedule is None and other.schedule is None and pick(one) == pick(other)
+
+
+def give_rounds(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dict[str, Plan]:
+    """The plans with the rounds that the budget pays for."""
+    names, budget, asked = list(plans), comparison.budget, comparison.settings.rounds
+    costs = [budgets.cost(p, budget) for p in plans.values()]
+    given = budgets.rounds(names, costs, asked, budget)
+    spent = [n * c for n, c in zip(given, costs, strict=True)]
+    unit = budgets.unit(plans[names[0]]) if budget == "samples" else budget
+    for name in comparison.without_eta:
+        note(f"{name} was given no eta, and has {comparison.common_eta:g}")
+    if given[0] != asked:
+        note(f"{names[0]} has {given[0]} rounds instead of {asked}, so that all stop at {spent[0]:,} {unit}")
+    for name, n, s in zip(names, given, spent, strict=True):
+        if s == 0 and budget != "rounds":
+            note(f"{name} spends no {unit}: it has as many rounds as {names[0]}, {n}")
+        elif s != spent[0]:
+            note(f"{name} stops at {s:,} of {spent[0]:,} {unit}, its last whole round within the budget")
+    no_effect = [{words.split(":")[0] for words in p.notes if "has no effect" in words} for p in plans.values()]
+    for words in sorted(set.intersection(*no_effect)):
+        note(f"{words}: no method here uses it")
+    for words in dict.fromkeys(words for p in plans.values() for words in p.notes if "has no effect" not in words):
+        note(words)
+    return {name: plans[name].for_rounds(n) for name, n in zip(names, given, strict=True)}
+
+
+def tune_cells(comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note) -> dict[str, Plan]:
+    """Every method at the settings that were best for it, of candidates that are the same for all."""
+    first, asked = next(iter(plans.values())), comparison.settings.rounds
+    tried = {label: _variants(label, planned, comparison.tune_over) for label, planned in plans.items()}
+    every = {name: planned for variants in tried.values() for name, planned in variants.items()}
+    if comparison.tune_over:  # a round of a variant may cost more or less than the method's own
+        costs = [budgets.cost(p, comparison.budget) for p in (first, *every.values())]
+        rounds = budgets.rounds([next(iter(plans)), *every], costs, asked, comparison.budget)[1:]
+        every = {name: p.for_rounds(n) for (name, p), n in zip(every.items(), rounds, strict=True)}
+    best = tuning.tune(every, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
+    found = {}
+    for label, variants in tried.items():
+        name = min(variants, key=lambda name: tuning.reached(file, name, best[name]))
+        found[label] = every[name].at_eta(best[name])
+        if comparison.tune_over:
+            note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name]:g}")
+    return found
+
+
+def _variants(label: str, planned: Plan, over: dict[str, tuple[Any, ...]]) -> dict[str, Plan]:
+    """A method with each combination of what is tried, of the settings that it has."""
+    mine = {name: values for name, values in over.items() if name in planned.config.flat_names()}
+    found = {}
+    for values in product(*mine.values()):
+        changes = dict(zip(mine, values, strict=True))
+        config = planned.config.but(**changes)
+        name = ",".join([label, *(f"{k}={v}" for k, v in changes.items())])
+        found[name] = plan(config, planned if _same_problem(planned.config, config) else None) if changes else planned
+    return found
