@@ -7,7 +7,10 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from fastfedpg.cli.flags import OptionalInt, OptionalPath, own_flags
 from fastfedpg.errors import InputError
+
+EXAMPLE = "fastfedpg film runs/carts --agent 3 --every 2"
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,17 @@ class Film:
     """In whose environment."""
     seed: int = 0
     """Which of the run's seeds, counted from its first; it is the episode's seed too."""
-    steps: int | None = None
+    steps: OptionalInt = None
     """At most so many steps; those of an episode unless given."""
     every: int = 1
     """One picture for so many steps."""
-    out: Path | None = None
+    out: OptionalPath = None
     """The GIF; agent-I.gif in the run's folder unless given. Of a comparison, the folder of METHOD-agent-I.gif."""
 
 
 def film(arguments: list[str], console: Console, errors: Console) -> int:
     """Draw what a learned policy does, as a moving picture."""
-    asked = tyro.cli(Film, prog="fastfedpg film", args=arguments, console_outputs=True)
+    asked = own_flags(Film, "fastfedpg film", arguments, EXAMPLE)
     from fastfedpg.draw import film as films
 
     for name in ("steps", "every"):

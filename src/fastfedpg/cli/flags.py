@@ -267,6 +267,27 @@ def settings_for(
     return parse(kinds, program, arguments, base, flags, example=example)
 
 
+def _optional(kind: Any) -> Any:
+    return tyro.conf.arg(metavar=kind, help_behavior_hint="")
+
+
+OptionalInt = Annotated[int | None, _optional("INT")]
+OptionalPath = Annotated[Path | None, _optional("PATH")]
+OptionalText = Annotated[str | None, _optional("STR")]
+"""Flags that need not be given: help names their type alone, and says nothing of None."""
+
+
+def own_flags(kind: Any, program: str, arguments: list[str], example: str, default: Any = None) -> Any:
+    """The flags of a command that runs nothing; its help ends with an example."""
+    usual = {} if default is None else {"default": default}
+    try:
+        return tyro.cli(kind, prog=program, args=arguments, console_outputs=True, **usual)
+    except SystemExit as end:
+        if end.code == 0:
+            print(f"\nexample: {example}")
+        raise
+
+
 def option(default: Any, help: str, group: str = "output") -> Any:
     """A flag of a command's own."""
     about = {"group": group, "help": help}

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.flags import need_flower
+from fastfedpg.cli.flags import OptionalInt, OptionalText, need_flower, own_flags
 from fastfedpg.errors import InputError
 from fastfedpg.federation.terms import Keys
+
+EXAMPLE = "fastfedpg kit my-federation --server lab.example --agents 3"
 
 
 @dataclass(frozen=True)
@@ -20,23 +22,26 @@ class Kit:
     """The folder for it; it holds secrets, so make it where the authority's key may be."""
     server: tuple[str, ...] = ()
     """Names or addresses of the server's machine; sites call it by the first."""
-    agents: int | None = None
+    agents: OptionalInt = None
     """The number of sites N."""
-    port: int | None = None
+    port: OptionalInt = None
     """Where the proxy listens for nodes; 8443 unless given."""
-    listen: str | None = None
+    listen: OptionalText = None
     """The address at which it does; all of the machine's (0.0.0.0) unless given."""
-    user: str | None = None
+    user: OptionalText = None
     """The Unix users: fastfedpg on the server, fastfedpg-node and fastfedpg-agent on sites, unless given."""
-    prefix: str | None = None
+    prefix: OptionalText = None
     """The virtual environment with fastfedpg on all machines; /opt/fastfedpg unless given."""
-    limit: int | None = None
+    limit: OptionalInt = None
     """The largest message, in bytes; 2^26 unless given, enough for 8 million parameters."""
-    keys: Keys | None = None
+    keys: Annotated[Keys | None, tyro.conf.arg(metavar="{counter,private}", help_behavior_hint="")] = None
     """Random numbers from the run's seed, as in a simulation; or from a secret of each site's own, unless given."""
-    add: Literal["site", "key", "certificate"] | None = None
+    add: Annotated[
+        Literal["site", "key", "certificate"] | None,
+        tyro.conf.arg(metavar="{site,key,certificate}", help_behavior_hint=""),
+    ] = None
     """Add to a kit: one more site, a new key for a site's node, or a new certificate; nothing else is touched."""
-    agent: int | None = None
+    agent: OptionalInt = None
     """--add key: the number of the agent whose node gets it."""
     overwrite: bool = False
     """Replace an earlier kit in that folder; its keys are lost."""
@@ -47,7 +52,7 @@ OURS = ("agents", "port", "listen", "user", "prefix", "limit", "keys")
 
 def kit(arguments: list[str], console: Console, errors: Console) -> int:
     """Make keys, certificates and systemd units for a server and its sites, one folder for each machine."""
-    given = tyro.cli(Kit, prog="fastfedpg kit", args=arguments, console_outputs=True)
+    given = own_flags(Kit, "fastfedpg kit", arguments, EXAMPLE)
     need_flower()
     from fastfedpg.federation.kit import folders as making
     from fastfedpg.federation.kit.machines import AUTHORITY, KIT, SERVER, KitPlan

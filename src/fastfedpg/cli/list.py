@@ -1,5 +1,8 @@
 """`fastfedpg list`: what there is, by name; `fastfedpg list NAME`: what one of them is, and what it takes."""
 
+import re
+import textwrap
+
 from rich.console import Console
 
 from fastfedpg.errors import InputError, unknown
@@ -32,8 +35,18 @@ def list_everything(arguments: list[str], console: Console, errors: Console) -> 
         raise InputError(f"list takes one name, but was given {' '.join(arguments)}")
     lines = about(arguments[0]) if arguments else overview()
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        for part in folded(line, console.width) if console.is_terminal else [line]:
+            console.print(part, highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def folded(line: str, width: int) -> list[str]:
+    """A line as wide as the terminal, broken between words; what follows stands under the last column."""
+    if len(line) <= width or width < 40:
+        return [line]
+    columns = [found.end() for found in re.finditer(r"\S(?:  +)(?=\S)", line)]
+    under = " " * min(columns[-1] if columns else 4, width // 2)
+    return textwrap.wrap(line, width, subsequent_indent=under, break_long_words=False, break_on_hyphens=False)
 
 
 def overview() -> list[str]:

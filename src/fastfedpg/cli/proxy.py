@@ -2,13 +2,13 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-import tyro
 from rich.console import Console
 
-from fastfedpg.cli.flags import need_flower
+from fastfedpg.cli.flags import OptionalPath, need_flower, own_flags
 from fastfedpg.errors import InputError
+
+EXAMPLE = "fastfedpg proxy --listen 0.0.0.0:8443 --certificate server.pem --key server.key --ca ca.crt"
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class Proxy:
     """HOST:PORT for the nodes."""
     superlink: str = "127.0.0.1:8000"
     """HOST:PORT of the SuperLink, on loopback."""
-    certificate: Path | None = None
+    certificate: OptionalPath = None
     """The server's certificate, server.pem."""
-    key: Path | None = None
+    key: OptionalPath = None
     """Its private key, server.key."""
-    ca: Path | None = None
+    ca: OptionalPath = None
     """The authority's certificate, ca.crt."""
     limit: int = 2**28
     """The largest message, in bytes."""
@@ -33,7 +33,7 @@ class Proxy:
 
 def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
-    given = tyro.cli(Proxy, prog="fastfedpg proxy", args=arguments, console_outputs=True)
+    given = own_flags(Proxy, "fastfedpg proxy", arguments, EXAMPLE)
     need_flower()
     from fastfedpg.federation.transport.door import Door, run_proxy
     from fastfedpg.federation.transport.keys import check_secret

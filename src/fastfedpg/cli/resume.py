@@ -9,10 +9,13 @@ from rich.console import Console
 from fastfedpg.cli import compare, server
 from fastfedpg.cli import execute as ending
 from fastfedpg.cli.consoles import noting
+from fastfedpg.cli.flags import own_flags
 from fastfedpg.comparison import run_cells
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import execute, reopen, run_folder
 from fastfedpg.experiment.progress import progress
+
+EXAMPLE = "fastfedpg resume runs/first"
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Resume:
 
 def resume(arguments: list[str], console: Console, errors: Console) -> int:
     """Go on with a run or a comparison that was interrupted or killed."""
-    folder = tyro.cli(Resume, prog="fastfedpg resume", args=arguments, console_outputs=True).folder
+    folder = own_flags(Resume, "fastfedpg resume", arguments, EXAMPLE).folder
     if (folder / run_cells.FILE).is_file():
         show = lambda title, rounds: progress(errors, title, rounds)
         again = lambda: run_cells.resume(folder, show, noting(errors))

@@ -10,9 +10,12 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import room
+from fastfedpg.cli.flags import own_flags
 from fastfedpg.columns import Column, lay_out, least
 from fastfedpg.experiment import run_index
 from fastfedpg.experiment.run_index import Entry
+
+EXAMPLE = "fastfedpg runs --algorithm 'fast*' --sort gap"
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ KEYS: dict[str, Any] = {
 
 def runs(arguments: list[str], console: Console, errors: Console) -> int:
     """List the runs below a folder, with their problem, algorithm, gap and state."""
-    asked = tyro.cli(Runs, prog="fastfedpg runs", args=arguments, console_outputs=True)
+    asked = own_flags(Runs, "fastfedpg runs", arguments, EXAMPLE)
     entries = list(run_index.find(asked.folder))
     chosen = [
         e

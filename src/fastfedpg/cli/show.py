@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from fastfedpg.cli.flags import OptionalInt, OptionalPath, own_flags
 from fastfedpg.draw import style
 from fastfedpg.draw.problem_picture import portrait
 from fastfedpg.errors import InputError
@@ -18,6 +19,8 @@ from fastfedpg.problems import (
     PROBLEMS,
     make,
 )
+
+EXAMPLE = "fastfedpg show compromise-grid --problem-args n=7"
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,11 @@ class Show:
     reward_range and grid (docs/problems.md)."""
     problem_args: Pairs = field(default_factory=dict)
     """Parameters of the problem's maker, as in n=7 mid=.6."""
-    agents: int | None = None
+    agents: OptionalInt = None
     """The number of agents N; the problem's own unless given."""
-    reward_range: tuple[float, float] | None = None
+    reward_range: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LO HI", help_behavior_hint="")] = None
     """LO HI of the rewards in a file that does not say so itself, if not 0 1."""
-    out: Path | None = None
+    out: OptionalPath = None
     """The picture's name, with or without .png or .svg (both are written); the problem's name unless given."""
     overwrite: bool = False
     """Replace a picture that is already there."""
@@ -42,7 +45,7 @@ class Show:
 
 def show(arguments: list[str], console: Console, errors: Console) -> int:
     """Draw a problem and say what it is."""
-    asked = tyro.cli(Show, prog="fastfedpg show", args=arguments, console_outputs=True)
+    asked = own_flags(Show, "fastfedpg show", arguments, EXAMPLE)
     problem = make(asked.problem, asked.problem_args, asked.agents, asked.reward_range)
     table = problem.as_table()
     stem = None if table is None else _stem(asked)

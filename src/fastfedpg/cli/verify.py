@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fastfedpg.cli.consoles import noting, print_lines, room, say
-from fastfedpg.cli.flags import new_name
+from fastfedpg.cli.flags import OptionalPath, new_name, own_flags
 from fastfedpg.errors import InputError
 from fastfedpg.verify.options import Show, VerifySettings
+
+EXAMPLE = "fastfedpg verify --problem compromise --tau 0.1 --quick"
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,11 @@ class Verify:
     """Check the paper's claims on a problem; or compare a deployed run with the simulation of its configuration."""
 
     settings: VerifySettings
-    folder: tyro.conf.Positional[Path | None] = None
+    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
     """The folder of a finished deployed run: it is compared with its simulation, and nothing else is done."""
     seeds: int = 199
     """For a folder whose sites drew their own random numbers: simulated runs that it is compared with."""
-    out: Path | None = None
+    out: OptionalPath = None
     """The folder for verify.json and the pictures; a new one under runs/ unless given."""
     overwrite: bool = False
     """Replace an earlier report in that folder."""
@@ -33,13 +36,8 @@ class Verify:
 
 def verify(arguments: list[str], console: Console, errors: Console) -> int:
     """Check every claim of the paper on a problem, or compare a deployed run with its simulation."""
-    given = tyro.cli(
-        tyro.conf.OmitArgPrefixes[Verify],
-        prog="fastfedpg verify",
-        args=arguments,
-        default=Verify(VerifySettings()),
-        console_outputs=True,
-    )
+    kind, usual = tyro.conf.OmitArgPrefixes[Verify], Verify(VerifySettings())
+    given = own_flags(kind, "fastfedpg verify", arguments, EXAMPLE, usual)
     if given.folder is not None:
         return _deployed(given, console, errors)
     if given.seeds != Verify.seeds:
