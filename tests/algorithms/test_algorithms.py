@@ -27,6 +27,14 @@ def run(request):
     return start
 
 
+# The loop takes long over hundreds of rounds; that it equals the simulation is in test_conformance.py.
+BOTH = pytest.mark.parametrize(
+    "run",
+    [pytest.param(loop, marks=pytest.mark.claims, id="loop"), pytest.param(simulate, id="simulate")],
+    indirect=True,
+)
+
+
 def local(i, theta, H, direction, eta):
     for _ in range(H):
         theta = theta - eta * direction(g(theta)[i])
@@ -204,6 +212,7 @@ def test_mean_adds_in_one_order_that_blocks_do_not_change(n):
     np.testing.assert_array_equal(got, np.asarray(sums[0] / n))
 
 
+@BOTH
 def test_the_compromise(run):
     """Exact, gamma .5, H 10, eta .5, 300 rounds: gaps 4.6e-4 and 2.0e-1; the policies to the digits stated.
 
@@ -224,6 +233,7 @@ def test_the_compromise(run):
     assert avg.final("gap")[0] == pytest.approx(fast.final("gap")[0], rel=0.5)
 
 
+@BOTH
 def test_the_compromise_grid_exact(run):
     """n 5, N 4, mid .5, slip .1, gamma .9, H 20, eta 2, 200 rounds: gaps .005, .75, .006, each to its last digit."""
     algorithms = (fast_fedpg(2.0, 20), fedavg_pg(2.0, 20), scaffold_pg(2.0, 20))

@@ -28,7 +28,7 @@ def test_a_checkpoint_is_arrays_and_words():
     assert {p.name for p in folder.iterdir()} == {"state.safetensors", "checkpoint.toml"}
     said = tomllib.loads((folder / "checkpoint.toml").read_text(encoding="utf-8"))
     assert (said["round"], said["recorded"], said["versions"]) == (8, 4, run_folder.versions())
-    assert said["config"]["eta"] == 0.5
+    assert said["config"]["algorithm"]["eta"] == 0.5
     arrays = load_file(folder / "state.safetensors")
     assert arrays["result['rounds']"].tolist() == [0, 4]
     assert any(x.shape == (2, 4, 5) and np.abs(x).max() > 0 for x in arrays.values()), "the agents' control variates"

@@ -1,5 +1,6 @@
 """Who takes part in a round: at random, in turn, or who arrives first."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -30,10 +31,11 @@ def test_cyclic_takes_them_in_turn():
 def test_arrival_is_an_exponential_race():
     """P(i is first) = speed_i / sum: 1/31, 2/31, 4/31, 8/31, 16/31 over 3,000 rounds, within 4.5 standard errors; equal
     speeds give 1/5. All arrive in the end, and the first m are the beginning of the whole order."""
-    order = np.array([participants_of(0, t, N, N, "arrival", SPEEDS) for t in range(3000)])
+    drawn = lambda m, speeds: jax.vmap(lambda t: participants_of(0, t, N, m, "arrival", speeds))(np.arange(3000))
+    order = np.asarray(drawn(N, SPEEDS))
     assert (np.sort(order, axis=1) == np.arange(N)).all()
     for speeds, p in ((SPEEDS, np.array(SPEEDS) / 31), (None, np.full(N, 0.2))):
-        first = np.array([participants_of(0, t, N, 1, "arrival", speeds)[0] for t in range(3000)])
+        first = np.asarray(drawn(1, speeds))[:, 0]
         share = np.bincount(first, minlength=N) / 3000
         assert (np.abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / 3000)).all()
         if speeds is not None:

@@ -210,6 +210,7 @@ def test_the_users_own_cache_folder_wins_and_old_programs_go(tmp_path, monkeypat
     from fastfedpg import entry
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     entry.keep_programs()
     assert (os.environ["JAX_COMPILATION_CACHE_DIR"], [*tmp_path.iterdir()]) == ("", [])
     folder = tmp_path / "fastfedpg" / "programs"

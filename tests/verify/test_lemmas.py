@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import islice
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_broken_corrections_by_hand(make, sign, guide):
     step = lambda x: x - eta * (3 * x + sign * g_i + guide * g_bar)
     agent = make(eta, 2).exchanges[1].agent
     memory = Memory(jnp.asarray(bar), jnp.asarray(g_i))
-    _, _, change, _ = agent(memory, (), jnp.asarray(g_bar), oracle, jnp.zeros(2, jnp.uint32))
+    _, _, change, _ = agent(memory, (), jnp.asarray(g_bar), oracle, jax.random.key(0))
     np.testing.assert_allclose(change, step(step(bar)) - bar, rtol=1e-14)
 
 

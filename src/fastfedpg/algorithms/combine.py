@@ -3,13 +3,12 @@
 Each is a `core.Combine`, for `Exchange.combine`; `who` are the positions of the m agents that answered.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from fastfedpg.core import Combine, Up, pairwise_sum
 
@@ -47,7 +46,7 @@ def krum(f: int) -> Combine:
     return Combine(merge)
 
 
-def weighted(weights: Sequence[float]) -> Combine:
+def weighted(weights: Any) -> Combine:
     """sum_i w_i u_i / sum_i w_i over the agents that answered, one weight for each of the N agents."""
     w = np.asarray(weights, np.float64)
     if w.ndim != 1 or not len(w) or not np.isfinite(w).all() or (w <= 0).any():
@@ -64,7 +63,7 @@ def weighted(weights: Sequence[float]) -> Combine:
     return Combine(merge, agents=len(w))
 
 
-def mixing(W: Float[Any, "N N"]) -> Combine:
+def mixing(W: Any) -> Combine:
     """Every agent's own weighted sum over its neighbours, u_i+ = sum_j W_ij u_j: a graph, and no server.
 
     W is doubly stochastic: no entry is negative, and every row and column sums to 1, so that the mean is kept. Where
