@@ -1,7 +1,7 @@
 """What a setting can be: in words, on the command line, and how a value or a word for it is read."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 
@@ -23,7 +23,7 @@ def _whole(value: Any) -> int:
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, bool | list | dict) or value is None:
+    if isinstance(value, bool) or not (isinstance(value, int | float | str) or hasattr(value, "dtype")):
         raise ValueError
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise ValueError
@@ -89,9 +89,9 @@ def one_of(choices: tuple[Any, ...]) -> Kind:
     """One of some names."""
 
     def read(value: Any) -> Any:
-        if value not in choices and not callable(value):  # an optimiser may be given itself
-            raise ValueError
-        return value
+        if isinstance(value, Hashable) and value in choices:
+            return value
+        raise ValueError
 
     return Kind(f"one of {', '.join(map(str, choices))}", "{" + ",".join(map(str, choices)) + "}", read, choices)
 

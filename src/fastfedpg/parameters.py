@@ -21,6 +21,7 @@ class Parameter(NamedTuple):
     default: Any
     help: str
     optional: bool = False  # may be None
+    letter: bool = True  # whether it means what the paper's letter of that name does
 
 
 class Letter(NamedTuple):
@@ -104,5 +105,6 @@ def bind(what: str, parameters: Mapping[str, Parameter], args: Mapping[str, Any]
             raise InputError(f"{what} needs {name}: give --{name.replace('_', '-')} ({parameter.kind.words})")
         else:
             bound[name] = parameter.default
-        check_letter(name, bound[name])
+        if parameter.letter:
+            check_letter(name, bound[name])
     return bound

@@ -16,6 +16,8 @@ from fastfedpg.parameters import bind
 from fastfedpg.signatures import Described, describe_function, describe_source
 
 PACKAGE = Path(__file__).parent
+SUITES = ("gym", "gymnax")
+"""What stands before a colon and is no module of the user's."""
 
 
 class Choice(NamedTuple):
@@ -80,7 +82,7 @@ class Table(Mapping[str, Callable[..., Any]]):
 def is_own(name: str) -> bool:
     """Whether a name is a user's own function: module:function or file.py:function."""
     module, colon, function = name.partition(":")
-    return bool(colon and module and function) and not name.endswith(".npz")
+    return bool(colon and module and function) and module not in SUITES and not name.endswith(".npz")
 
 
 OBJECT = "object"
@@ -125,21 +127,29 @@ def load(kind: str, name: str) -> Callable[..., Any]:
     raise unknown(f"function of {found.__file__ or module}", function, own)
 
 
+_LOADED: dict[Path, tuple[str, Any]] = {}
+
+
 def _from_file(path: Path) -> Any:
-    """The module in a file; one of that name that was loaded from elsewhere gives way."""
+    """The module in a file as it is now; it gets another name where its own is some other module's."""
+    path = path.resolve()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if path in _LOADED and _LOADED[path][0] == digest:
+        return _LOADED[path][1]
     known = sys.modules.get(path.stem)
-    if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
-        return known
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    free = path.stem not in sys.stdlib_module_names and (known is None or getattr(known, "__file__", None) == str(path))
+    name = path.stem if free else f"fastfedpg_own_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[path.stem]
+        del sys.modules[name]
         raise
+    _LOADED[path] = digest, module
     return module
 
 
@@ -156,7 +166,8 @@ def importable(folder: Path) -> Iterator[None]:
 def raised(error: BaseException) -> str:
     """What was raised, and the first place on the way there that is not ours."""
     ours = ("<frozen importlib", str(PACKAGE), importlib.__file__)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+    every = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+    frames = [f for f in every if "site-packages" not in f.filename] or every
     where = f" ({frames[0].filename}, line {frames[0].lineno})" if frames else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"
 

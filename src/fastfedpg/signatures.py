@@ -10,8 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastfedpg.kinds import ANYTHING, NUMBER, OPTIMISERS, SIZES, TEXT, TRUTH, WHOLE, Kind, one_of
+from fastfedpg.kinds import ANYTHING, NUMBER, NUMBERS, OPTIMISERS, SIZES, TEXT, TRUTH, WHOLE, Kind, one_of
 from fastfedpg.parameters import LETTERS, NEEDED, Parameter
+
+SCALARS = "Float[Array, '']"
+"""What core.Scalar is written as, once it is loaded."""
+
+
+def is_scalar(annotation: str) -> bool:
+    """Whether an annotation is that of a number that may be traced."""
+    return SCALARS in annotation.replace('"', "'")
 
 
 class Described(NamedTuple):
@@ -34,9 +42,11 @@ def kind_of(name: str, annotation: str, default: Any) -> Kind:
         return one_of(tuple(ast.literal_eval(f"({found.group(1)},)")))
     if re.search(r"tuple\[int, ?\.\.\.\]", annotation):
         return SIZES
-    words = set(re.findall(r"\w+", annotation))
+    if re.search(r"(?:[Ss]equence|tuple|list)\[float\b", annotation):
+        return NUMBERS
+    words = {word for word in re.findall(r"\w+", annotation) if word not in ("None", "Optional", "typing", "jaxtyping")}
     for kind, names in ((TRUTH, {"bool"}), (NUMBER, {"float", "Scalar"}), (WHOLE, {"int"}), (TEXT, {"str"})):
-        if words & names:
+        if words & names and (words <= {"bool", "float", "int", "str", "Scalar"} or is_scalar(annotation)):
             return kind
     by_default = {bool: TRUTH, int: WHOLE, float: NUMBER, str: TEXT}
     return by_default.get(type(default), ANYTHING)
@@ -50,7 +60,7 @@ def describe_source(file: Path, function: str) -> Described:
     defaults = [None] * (len(given.args) - len(given.defaults)) + list(given.defaults)
     pairs = [*zip(given.args, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
     raw = [(a.arg, ast.unparse(a.annotation) if a.annotation else "", _literal(d)) for a, d in pairs]
-    return _described(doc, raw)
+    return _described(doc, raw, ours=True)
 
 
 def describe_function(function: Callable[..., Any]) -> Described:
@@ -61,10 +71,14 @@ def describe_function(function: Callable[..., Any]) -> Described:
             continue
         written = p.annotation if isinstance(p.annotation, str) else inspect.formatannotation(p.annotation)
         raw.append((p.name, "" if p.annotation is p.empty else written, NEEDED if p.default is p.empty else p.default))
-    return _described(inspect.getdoc(function) or "", raw)
+    return _described(inspect.getdoc(function) or "", raw, ours=False)
 
 
-def _described(doc: str, raw: list[tuple[str, str, Any]]) -> Described:
+EVERYWHERE = ("eta", "H", "B")
+"""Letters that mean the same in a user's own factory; of others it may make what it likes."""
+
+
+def _described(doc: str, raw: list[tuple[str, str, Any]], ours: bool) -> Described:
     body, _, args = doc.partition("\nArgs:")
     said = _help(args)
     found = {}
@@ -72,9 +86,10 @@ def _described(doc: str, raw: list[tuple[str, str, Any]]) -> Described:
         words = said.get(name) or (LETTERS[name].help if name in LETTERS else "")
         optional = default is None or bool(re.search(r"\bNone\b|Optional", annotation))
         default = "sgd" if name == "optimiser" and callable(default) else default
-        if default is NEEDED and name in LETTERS:
+        letter = name in LETTERS and (ours or name in EVERYWHERE)
+        if default is NEEDED and letter:
             default, optional = LETTERS[name].usual, optional or LETTERS[name].usual is None
-        found[name] = Parameter(name, kind_of(name, annotation, default), default, words, optional)
+        found[name] = Parameter(name, kind_of(name, annotation, default), default, words, optional, letter)
     return Described(body.strip(), found)
 
 

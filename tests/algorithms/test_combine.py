@@ -54,10 +54,11 @@ def test_krum_looks_at_the_whole_message():
 
 def test_rules_where_some_answer():
     """Agents 3, 0 and 1, in that order, with uploads 1, 2, 4. Weights 4, 1, 2: (4+2+8)/7 = 2. The ring's rows among
-    them are (1/2, 0, 0), (0, 1/2, 1/4), (0, 1/4, 1/2): divided by 1/2, 3/4, 3/4 they give 1, (4+4)/3, (2+8)/3."""
+    them are (1/2, 0, 0), (0, 1/2, 1/4), (0, 1/4, 1/2); each keeps what is missing, 1/2, 1/4, 1/4, itself: 1,
+    (6+4)/4, (2+12)/4, whose mean is that of the uploads."""
     ups, who = jnp.array([1.0, 2, 4]), jnp.array([3, 0, 1])
     assert float(weighted([1, 2, 3, 4, 5]).merge(ups, who)) == 2
-    np.testing.assert_allclose(mixing(RING).merge(ups, who), [1, 8 / 3, 10 / 3], rtol=1e-15)
+    np.testing.assert_allclose(mixing(RING).merge(ups, who), [1, 5 / 2, 7 / 2], rtol=1e-15)
     swap = mixing([[0.0, 1], [1, 0]])
     np.testing.assert_array_equal(swap.merge(jnp.array([7.0]), jnp.array([1])), [7])
 

@@ -9,7 +9,7 @@ import pytest
 
 from commands import command
 from fastfedpg import Config, InputError
-from fastfedpg.comparison import run_cells
+from fastfedpg.comparison import cell_plans, run_cells
 from fastfedpg.comparison.spec import Comparison, from_file, read_cell
 from fastfedpg.experiment import plan
 from fastfedpg.experiment.config import from_toml
@@ -120,7 +120,14 @@ def test_each_cell_is_planned_once(monkeypatch):
         (("fast_fedpg,reusee=true",), "unknown setting 'reusee'; did you mean 'reuse'?"),
         (("fast_fedpg,H=many",), "H is 'many'; it must be a whole number"),
         (("fast_fedpg,H=0",), "H = 0; it must be at least 1"),
-        (("a/b=fast_fedpg",), "label 'a/b'"),
+        (("a/b=fast_fedpg",), "label 'a/b' can't be a folder's name here"),
+        (("table.csv=fast_fedpg",), "label 'table.csv' can't be a folder's name here"),
+        ((" =fast_fedpg",), "can't be a folder's name here"),
+        (("",), "can't be a folder's name here"),
+        (("a=fast_fedpg", "A=fast_fedpg"), "must differ in more than capitals"),
+        (("fast_fedpg", "--tune", "--tune-over", "zz=1"), "unknown setting in tune_over 'zz'"),
+        (("fast_fedpg", "--tune", "--tune-over", "H=x,4"), "argument H of algorithm 'fast_fedpg' is 'x'"),
+        (("fast_fedpg", "long=fast_fedpg,rounds=9"), "method 'long' has rounds of its own; the budget gives rounds"),
         (("fast_fedpgg,H=2",), "unknown algorithm 'fast_fedpgg'; did you mean 'fast_fedpg'?"),
         (("fast_fedpg", "other=fast_fedpg,problem=random"), "runs of different problems can't be compared"),
     ],
@@ -134,3 +141,19 @@ def test_mistakes_in_cells(methods, says, capsys):
 def test_a_label_twice_in_python():
     with pytest.raises(InputError, match="two methods are called weak"):
         Comparison(Config("compromise"), ("weak=fast_fedpg",), cells={"weak": {"algorithm": "fedavg_pg"}}).check()
+
+
+def test_bytes_are_counted_for_those_who_take_part():
+    """Half of the agents in a round send half as much on average: twice as many rounds for the same bytes."""
+    settings = Config("compromise", H=2, rounds=4, seeds=1)
+    comparison = Comparison(settings, ("fast_fedpg", "half=fast_fedpg,participants=1"), budget="bytes")
+    plans = cell_plans.give_rounds(comparison, cell_plans.plan_cells(comparison), lambda words: None)
+    assert [p.config.rounds for p in plans.values()] == [4, 8]
+
+
+def test_arguments_of_the_policy_are_swept():
+    words = ("--problem", "compromise", "--policy", "mlp", "--oracle", "gpomdp", "--B", 2, "--K", 3, "--rounds", 1)
+    more = ("--evaluation-episodes", 2, "--H", 1, "--budget", "rounds")
+    assert command("sweep", *words, *more, "--hidden", 2, 3, "--out", "out") == 0
+    sizes = [from_toml(f"out/hidden={n}/config.toml").choice("policy").args["hidden"] for n in (2, 3)]
+    assert sizes == [(2,), (3,)]

@@ -34,8 +34,26 @@ def fedprox_pg(eta: Scalar, H: int, mu: float = 1.0, lam: float = 0.25) -> Algor
     return Algorithm(lambda theta, N: (theta, theta, ()), (Exchange("local", send, server),), lambda theta: theta)
 
 
+def stepless(H: int, weights: tuple[float, ...] = (1.0,), lam: float = 0.5) -> Algorithm:
+    """x <- x - sum(weights) g_i(x): there is no eta.
+
+    Args:
+        lam: may be anything here.
+    """
+    return fedprox_pg(sum(weights), H, 0.0)
+
+
 def raises(eta: Scalar) -> Algorithm:
     raise RuntimeError("no such luck")
+
+
+def exits(eta: Scalar) -> Algorithm:
+    raise SystemExit(0)
+
+
+def untrue(eta: Scalar) -> Algorithm:
+    wrong = Exchange("local", lambda memory, own, theta, oracle, key: 3, lambda t, x, s, k: (x, x))
+    return Algorithm(lambda theta, N: (theta, theta, ()), (wrong,), lambda theta: theta)
 
 
 def number(eta: Scalar):
@@ -68,6 +86,7 @@ def test_without_a_pull_it_is_fedavg_and_with_one_it_is_not():
     np.testing.assert_array_equal(theta("none"), theta("fedavg"))
     assert np.abs(theta("some") - theta("fedavg")).max() > 1e-3
     said = tomllib.loads(Path("some/config.toml").read_text())["algorithm"]
+    assert len(said.pop("source_sha256")) == 64
     assert said == {"name": "mine:fedprox_pg", "eta": 0.5, "H": 4, "mu": 2.0, "lam": 0.25}
     again = Config("compromise", algorithm="mine.py:fedprox_pg", mu=2, eta=0.5, H=4, rounds=3)
     np.testing.assert_array_equal(ff.run(again).theta.reshape(-1), theta("some"))
@@ -117,6 +136,90 @@ def test_an_argument_that_the_oracle_has_too_is_called_by_both_names(capsys):
     assert alone.but(lam=0.5).choice("algorithm").args["lam"] == 0.5
 
 
+def test_what_the_oracle_is_given_is_the_oracles_own(monkeypatch):
+    """Not the algorithm's lam, nor its K: seen where the oracle is made."""
+    from fastfedpg.problems import with_policy as module  # noqa: F401
+
+    seen = {}
+    import fastfedpg.experiment.problem as building
+
+    real = building.with_policy
+    monkeypatch.setattr(building, "with_policy", lambda *given, **named: seen.update(named) or real(*given, **named))
+    config = Config("compromise", oracle="actor_critic", policy="table", algorithm="mine.py:fedprox_pg", B=2, K=3)
+    plan(config)
+    assert (seen["lam"], seen["K"]) == (0.95, 3)
+    plan(config.but(given={**config.given, "oracle.lam": 0.75, "algorithm.lam": 0.1}))
+    assert seen["lam"] == 0.75
+
+
+def test_both_names_in_a_comparison_and_a_cell():
+    words = ("--oracle", "actor_critic", "--policy", "table", "--B", 2, "--K", 3, "--oracle.lam", 0.9)
+    methods = ("a=mine.py:fedprox_pg,algorithm.lam=0.2", "b=mine.py:fedprox_pg,algorithm.lam=0.3")
+    small = ("--problem", "compromise", "--rounds", 1, "--seeds", 1, "--evaluation-episodes", 2)
+    assert command("compare", *small, *words, "--algorithms", *methods, "--out", "cmp") == 0
+    said = [from_toml(f"cmp/{label}/config.toml") for label in "ab"]
+    assert [(c.get("algorithm.lam"), c.get("oracle.lam")) for c in said] == [(0.2, 0.9), (0.3, 0.9)]
+
+
+def test_an_algorithm_without_eta_runs_is_compared_and_is_not_tuned(capsys):
+    """Its weights are numbers, 0.25 and 0.25; its lam is its own, and 2 is no mistake."""
+    own = ("--algorithm", "mine.py:stepless", "--weights", 0.25, 0.25, "--lam", 2)
+    assert command("run", "--problem", "compromise", "--rounds", 2, "--H", 3, *own, "--out", "out") == 0
+    assert json.loads(Path("out/summary.json").read_text())["eta"] is None
+    assert from_toml("out/config.toml").choice("algorithm").args == {"H": 3, "weights": (0.25, 0.25), "lam": 2.0}
+    half = ("--algorithm", "mine.py:fedprox_pg", "--mu", 0, "--eta", 0.5)
+    assert command("run", "--problem", "compromise", "--rounds", 2, "--H", 3, *half, "--out", "half") == 0
+    np.testing.assert_array_equal(theta("out"), theta("half"))
+    assert command("runs", ".") == 0
+    methods = ("--algorithms", "fedavg_pg", "mine.py:stepless")
+    assert command("compare", "--problem", "compromise", "--rounds", 2, "--seeds", 1, *methods, "--out", "cmp") == 0
+    capsys.readouterr()
+    assert command("compare", "--problem", "compromise", "--rounds", 2, *methods, "--tune", "--out", "tuned") == 2
+    assert "method 'stepless' has no eta that could be tuned" in capsys.readouterr().err
+
+
+def test_an_own_setting_is_a_flag_beside_other_methods_and_a_sweep_of_it_is_resumed(capsys):
+    methods = ("fast_fedpg", "mine.py:fedprox_pg")
+    assert command("compare", *SMALL, "--seeds", 1, "--algorithms", *methods, "--mu", 3, "--out", "cmp") == 0
+    assert from_toml("cmp/fedprox_pg/config.toml").get("mu") == 3
+    assert command("sweep", *SMALL, "--algorithm", "mine.py:fedprox_pg", "--mu", 1, 2, "--out", "swept") == 0
+    before = theta("swept/mu=2")
+    Path("swept/mu=2/summary.json").unlink()
+    assert command("resume", "swept") == 0
+    np.testing.assert_array_equal(theta("swept/mu=2"), before)
+    Path("mine.py").write_text(MINE + "\n# changed\n")
+    capsys.readouterr()
+    assert command("resume", "swept") == 0
+    assert "mu=2: the file of its algorithm has changed since it ran" in capsys.readouterr().err
+    Path("mine.py").unlink()
+    assert command("runs", "swept") == 0
+    said = capsys.readouterr().out
+    assert "mine.py:fedprox_pg" in said
+    assert "failed" not in said
+
+
+def test_python_says_what_compare_takes():
+    with pytest.raises(InputError, match="compare takes the problem itself"):
+        ff.compare(ff.with_oracle(ff.problems.compromise()), {"a": "fast_fedpg"})
+    with pytest.raises(InputError, match="compare takes methods by their labels"):
+        ff.compare("compromise", ["fast_fedpg"])
+
+
+def test_an_object_has_no_eta_in_the_table():
+    report = ff.compare("compromise", {"object": ff.fast_fedpg(0.5, 2), "named": "fast_fedpg"}, rounds=1, seeds=1, H=2)
+    assert [np.isnan(line.eta) for line in report.lines] == [True, False]
+
+
+def test_a_file_may_be_called_as_a_module_of_pythons(monkeypatch):
+    import types
+
+    Path("types.py").write_text(MINE)
+    assert "mine" not in Config("compromise", algorithm="types.py:fedprox_pg").choice("algorithm").name
+    import sys
+
+    assert sys.modules["types"] is types
+
+
 def test_it_is_compared_under_labels_and_resumed(capsys):
     methods = ("fedavg_pg", "weak=mine.py:fedprox_pg,mu=0.1", "mine.py:fedprox_pg,mu=4")
     assert command("compare", *SMALL, "--seeds", 2, "--algorithms", *methods, "--out", "cmp") == 0
@@ -157,6 +260,8 @@ def test_a_changed_source_is_another_algorithm(capsys):
         ("gone:fedprox_pg", ("algorithm 'gone:fedprox_pg': no module 'gone'",)),
         ("mine.py:raises", ("algorithm 'mine.py:raises': RuntimeError: no such luck", "mine.py, line")),
         ("mine.py:number", ("algorithm 'mine.py:number' returns a int; it must return a fastfedpg.Algorithm",)),
+        ("mine.py:exits", ("algorithm 'mine.py:exits': SystemExit",)),
+        ("mine.py:untrue", ("algorithm 'mine.py:untrue', in its first round: TypeError: cannot unpack",)),
         ("mine.py:refuses", ("algorithm 'mine.py:refuses': mu = 1; it must be 2",)),
         ("mine.py:fedprox_pg --mu much", ("'much' is not a number", "--mu")),
         ("mine.py:fedprox_pg --H 0", ("H = 0; it must be at least 1",)),

@@ -67,8 +67,8 @@ def mixing(W: Any) -> Combine:
     """Every agent's own weighted sum over its neighbours, u_i+ = sum_j W_ij u_j: a graph, and no server.
 
     W is doubly stochastic: no entry is negative, and every row and column sums to 1, so that the mean is kept. Where
-    only some agents take part their rows and columns are taken, and each row is divided by what is left of it
-    (an agent of whose row nothing is left keeps its own); the mean is then no longer kept.
+    only some agents take part their rows and columns are taken, and what an agent would have given to those that are
+    absent it keeps itself: W_ii + sum_{j absent} W_ij. The mean of those who take part is then kept if W is symmetric.
     """
     W = np.asarray(W, np.float64)
     if W.ndim != 2 or W.shape[0] != W.shape[1] or not W.size:
@@ -85,9 +85,8 @@ def mixing(W: Any) -> Combine:
     def merge(ups: Up, who: Any, key: Any = None) -> Up:
         def mix(x: Array) -> Array:
             w = jnp.asarray(W, x.dtype)[who][:, who]
-            if (m := len(x)) < N:
-                left = w.sum(axis=1, keepdims=True)
-                w = jnp.where(left > 0, w / jnp.where(left > 0, left, 1), jnp.eye(m, dtype=x.dtype))
+            if len(x) < N:
+                w = w + jnp.diag(1 - w.sum(axis=1))
             return jnp.tensordot(w, x, axes=1)
 
         return jax.tree.map(mix, ups)

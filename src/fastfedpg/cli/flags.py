@@ -22,7 +22,6 @@ from fastfedpg.experiment.words import PAIRS
 from fastfedpg.kinds import TEXT, TRUTH
 from fastfedpg.parameters import NEEDED, Parameter
 from fastfedpg.registry import is_own
-from fastfedpg.tables import PLAYED, PROBLEMS
 
 PROBLEM = (
     "A problem's name (see `fastfedpg list`); the path of an .npz file with P (or next, p), reward, rho, gamma or, for "
@@ -147,17 +146,11 @@ def flags_of(
 
 
 def _taken(kind: str, name: str | None, methods: Sequence[str]) -> dict[str, Parameter]:
-    """What something chosen takes; a name that is wrong takes nothing, and is refused by whoever builds it.
-
-    Several methods have step sizes of their own, and all else in common.
-    """
-    if kind == "algorithm" and methods:
-        every = {k: p for method in reversed(methods) for k, p in _taken(kind, method, ()).items()}
-        return {k: p for k, p in every.items() if k != "eta"}
-    if name is None or (kind == "problem" and name not in PROBLEMS):
-        return {}
-    known = name in choices.TABLES[kind] or (kind == "oracle" and name in PLAYED)
-    return choices.parameters(kind, name) if known or is_own(name) else {}
+    """What something chosen takes; several methods have step sizes of their own, and all else in common."""
+    if kind != "algorithm" or not methods:
+        return choices.takes(kind, name)
+    every = {k: p for method in reversed(methods) for k, p in choices.takes(kind, method).items()}
+    return {k: p for k, p in every.items() if k != "eta"}
 
 
 def parse(
@@ -185,7 +178,7 @@ def parse(
     members = [(g, type(made), field(default_factory=lambda made=made: made)) for g, made in groups.items()]  # type: ignore[misc]
     top: Any = make_dataclass(program, members)
     try:
-        words = _bare(arguments, flags)
+        words = _bare(arguments, flags, {f.name for kind in kinds for f in fields(kind)})
         given: Any = tyro.cli(top, prog=program, args=words, description=kinds[0].__doc__ or "", console_outputs=True)
     except SystemExit as end:
         if end.code == 0 and example:
@@ -233,15 +226,17 @@ def configure(base: Config, flags: Sequence[Flag], values: Mapping[str, Any]) ->
         same = changes.get(kind, getattr(base, kind)) == getattr(base, kind)
         before = getattr(base, f"{kind}_args") if same else {}
         changes[f"{kind}_args"] = {**before, **changes.get(f"{kind}_args", {}), **own}
-    dotted = {n: v for n, v in given.items() if n.split(".")[0] in choices.OTHER and "." in n}
-    return base.but(**{"given": {**base.given, **dotted}, **changes})
+    shown = {flag.name: flag.shown for flag in flags}
+    own = {shown[n]: v for n, v in given.items() if n.split(".")[0] in choices.OTHER and "." in n}
+    before = {n: v for n, v in base.given.items() if n not in own and n.rpartition(".")[2] not in own}
+    return base.but(**{"given": {**before, **own}, **changes})
 
 
-def _bare(arguments: Sequence[str], flags: Sequence[Flag]) -> list[str]:
+def _bare(arguments: Sequence[str], flags: Sequence[Flag], commands: set[str]) -> list[str]:
     """--algorithm.eta is --eta, where that is what the flag is called; a bare word that two could mean is refused."""
     shown = {flag.name.replace("_", "-"): flag.shown for flag in flags if "." in flag.name}
     double = {flag.name.partition(".")[2] for flag in flags if "." in flag.shown}
-    plain = {flag.shown for flag in flags}
+    plain = {flag.shown for flag in flags} | commands
     out = []
     for word in arguments:
         name, equals, value = word[2:].partition("=") if word.startswith("--") else ("", "", "")

@@ -110,7 +110,7 @@ def _cells(e: Entry) -> dict[str, str]:
     return {
         "problem": e.problem,
         "algorithm": e.algorithm,
-        "eta": f"{e.eta:g}",
+        "eta": "–" if e.eta != e.eta else f"{e.eta:g}",
         "seeds": str(e.seeds),
         "rounds": f"{e.done:,}" if e.done == e.rounds else f"{e.done:,} of {e.rounds:,}",
         "gap": number(e.gap),

@@ -14,6 +14,7 @@ from fastfedpg.comparison import run_cells
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.progress import progress
+from fastfedpg.experiment.run_settings import SETTINGS
 
 EXAMPLE = "fastfedpg sweep --problem compromise --H 5 10 20 --eta 0.1 0.5 --rounds 50"
 
@@ -30,7 +31,7 @@ class Sweep:
     overwrite: bool = option(False, "Replace an earlier comparison in that folder.")
 
 
-SEVERAL = ("--reward-range", "--problem-args", "--policy-args")
+SEVERAL = ("problem_args", "policy_args", *(name for name, p in SETTINGS.items() if " " in p.kind.metavar))
 """Flags with several words of their own."""
 
 
@@ -61,8 +62,8 @@ def split(arguments: list[str]) -> tuple[list[str], dict[str, list[str]]]:
         while end < len(arguments) and not arguments[end].startswith("--"):
             end += 1
         flag, values = arguments[k], arguments[k + 1 : end]
-        if flag.startswith("--") and flag not in SEVERAL and len(values) > 1:
-            name = flag[2:].replace("-", "_")
+        name = flag[2:].replace("-", "_")
+        if flag.startswith("--") and name not in SEVERAL and len(values) > 1:
             if len({*values}) < len(values):
                 raise InputError(f"{flag} {' '.join(values)}: each value once")
             swept[name], values = values, values[:1]

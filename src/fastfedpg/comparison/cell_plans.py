@@ -6,6 +6,7 @@ from typing import Any
 
 from fastfedpg.comparison import tuning
 from fastfedpg.comparison.spec import Comparison
+from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment.config import Config
@@ -70,6 +71,20 @@ def give_rounds(comparison: Comparison, plans: dict[str, Plan], note: Note) -> d
     return {name: plans[name].for_rounds(n) for name, n in zip(names, given, strict=True)}
 
 
+def check_tuning(comparison: Comparison, plans: dict[str, Plan]) -> None:
+    """Refuse what can't be tuned, before anything is run."""
+    for label, planned in plans.items():
+        if "eta" not in planned.config.choice("algorithm").args:
+            raise InputError(f"method '{label}' has no eta that could be tuned; leave it, or --tune, out")
+    names = {name for planned in plans.values() for name in planned.config.flat_names()}
+    for name, values in comparison.tune_over.items():
+        if name not in names or name in ("problem", "rounds", "eta", "seeds"):
+            raise unknown("setting in tune_over", name, sorted(names - {"problem", "rounds", "eta", "seeds"}))
+        for planned in plans.values():
+            for value in values if name in planned.config.flat_names() else ():
+                planned.config.but(**{name: value}).flat()
+
+
 def tune_cells(comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note) -> dict[str, Plan]:
     """Every method at the settings that were best for it, of candidates that are the same for all."""
     first, asked = next(iter(plans.values())), comparison.settings.rounds
@@ -84,7 +99,7 @@ def tune_cells(comparison: Comparison, plans: dict[str, Plan], file: Path, show:
     for label, variants in tried.items():
         name = min(variants, key=lambda name: tuning.reached(file, name, best[name]))
         found[label] = every[name].at_eta(best[name])
-        if comparison.tune_over:
+        if name != label:
             note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name]:g}")
     return found
 

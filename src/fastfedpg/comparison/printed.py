@@ -75,7 +75,7 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
         *[row("  seeds that got there", "got there", lambda x: f"{x.arrived} of {x.seeds}")] * several,
     ]
     return [
-        row("step size eta", "eta", lambda x: f"{x.eta:g}"),
+        row("step size eta", "eta", lambda x: "–" if np.isnan(x.eta) else f"{x.eta:g}"),
         *((returns + value) if played else (value + returns)),
         *arrival * shared,
         row("rounds", "rounds", lambda x: _count(x.rounds)),

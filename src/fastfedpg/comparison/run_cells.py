@@ -13,15 +13,15 @@ import numpy as np
 
 from fastfedpg import registry
 from fastfedpg.comparison import table
-from fastfedpg.comparison.cell_plans import give_rounds, plan_cells, tune_cells
+from fastfedpg.comparison.cell_plans import check_tuning, give_rounds, plan_cells, tune_cells
 from fastfedpg.comparison.spec import Comparison, from_file
-from fastfedpg.core import Algorithm
+from fastfedpg.core import Algorithm, Problem
 from fastfedpg.draw import curves, style
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment import run_folder
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
-from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.config import SOURCE, Config, from_toml, sketch
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
@@ -75,6 +75,10 @@ def compare(
         ['mine', 'fedavg_pg']
     """
     if not isinstance(what, Comparison):
+        if isinstance(what, Problem):
+            raise InputError("compare takes the problem itself, as problems.compromise(), and oracle= by its name")
+        if not isinstance(methods, Mapping) or not all(isinstance(label, str) for label in methods):
+            raise InputError("compare takes methods by their labels, as in {'mine': algorithm, 'fast': 'fast_fedpg'}")
         comparison = described(what, methods, settings)
     elif settings:
         raise InputError(f"{', '.join(settings)}: a Comparison says everything itself")
@@ -87,6 +91,8 @@ def compare(
     comparison.check()
     run_folder.check_folder(out, overwrite)
     plans = give_rounds(comparison, plan_cells(comparison), note)
+    if comparison.tune:
+        check_tuning(comparison, plans)
     describe = lambda: _describe(out, comparison, next(iter(plans.values())))
     with run_folder.open_folder(out, lambda: _clear(out, overwrite), describe):
         return _finish(comparison, plans, out, show, note)
@@ -207,6 +213,11 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
         if differs:
             raise InputError(f"{cell}: a run of another configuration ({differs}); choose another --out")
     state = run_folder.state(cell) if begun else ""
+    sources = {k: config.choice(k).source for k in ("algorithm", "oracle")}
+    stored = sketch(cell / "config.toml") if begun else {}
+    changed = [k for k, source in sources.items() if begun and stored.get(f"{k}.{SOURCE}", "") != source]
+    if changed and state == "finished":
+        note(f"{cell.name}: the file of its {changed[0]} has changed since it ran; it stands as it ran then")
     try:
         if state not in ("finished", "diverged"):
             with _entered(planned, cell, begun, note) as found, show(cell.name, config.rounds) as report:

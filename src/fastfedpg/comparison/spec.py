@@ -1,5 +1,6 @@
 """What a comparison is asked: labelled cells, each a configuration of its own, one budget, and perhaps tuning."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,14 +10,17 @@ import tomli_w
 
 from fastfedpg.comparison import tuning
 from fastfedpg.errors import InputError, unknown
+from fastfedpg.experiment import choices
 from fastfedpg.experiment.config import Config, from_mapping, read_toml
 from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.parameters import LETTERS, fit
 from fastfedpg.registry import is_own
 
 USUAL = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
-FORBIDDEN = '/\\\0<>:"|?*'
-"""In a label, which is a folder's name too."""
+OURS = re.compile(r"^\.|[/\\<>:|?*\"']|\.(csv|png|svg|toml|npz|json)$")
+"""What a label must not be, since it is a folder's name beside the comparison's own files."""
+
+LONGEST = 100
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,17 @@ class Comparison:
             )
         if not labels:
             raise InputError("algorithms are none; name at least one")
-        for label in labels:
-            if not label or label.startswith(".") or any(c in FORBIDDEN for c in label):
+        if len({label.lower() for label in labels}) < len(labels):
+            raise InputError(
+                f"labels {', '.join(labels)} must differ in more than capitals: they are folders' names too"
+            )
+        for label, table in self.tables():
+            if "rounds" in table:
+                raise InputError(f"method '{label}' has rounds of its own; the budget gives rounds, so leave them out")
+            if not label.strip() or not label.isprintable() or len(label) > LONGEST or OURS.search(label):
                 raise InputError(
-                    f"label '{label}': it is a folder's name too, and can't begin with . nor have {FORBIDDEN!r}"
+                    f"label {label!r} can't be a folder's name here: give it letters, as in weak=fast_fedpg,H=5, at "
+                    f"most {LONGEST}, without / \\ < > : | ? * or quotes, no dot before it, and no ending of our files"
                 )
         for name in self.eta:
             if name not in ("all", *labels, *self.methods):
@@ -100,7 +111,15 @@ class Comparison:
         """One method's configuration, before the budget says how many rounds it has."""
         table = dict(self.tables())[label]
         eta = self.eta.get(label, self.eta.get(_algorithm(table), self.common_eta))
-        return from_mapping({**self.settings.shared_table(), "eta": eta, **table}, f"method '{label}'")
+        takes = choices.takes("algorithm", _algorithm(table))
+        own = {"eta": eta} if "eta" in takes else {}
+        known = {*takes, *choices.common_arguments(), *choices.takes("oracle", self.settings.oracle)}
+        shared = self.settings.shared_table()
+        for name in self.settings.given:  # what another method alone has, and what is this one's own
+            bare = name.rpartition(".")[2]
+            if bare not in known or bare in table:
+                shared.pop(name, None)
+        return from_mapping({**shared, **own, **table}, f"method '{label}'")
 
     def to_toml(self) -> str:
         """The comparison as TOML."""
@@ -154,6 +173,7 @@ def from_file(path: Path) -> Comparison:
     etas = {name: fit(f"{where}: eta of {name}", float, value) for name, value in eta.items()}
     if "algorithm" in said:
         raise InputError(f"{where}: {unknown('setting', 'algorithm', ['algorithms', 'compare', *SETTINGS])}")
-    settings = from_mapping({"seeds": 8, **said}, where, path.parent)
+    methods = Comparison(Config(), tuple(names), cells=cells).methods
+    settings = from_mapping({"seeds": 8, **said}, where, path.parent, methods)
     tried = {name: tuple(values) for name, values in over.items()}
     return Comparison(settings, tuple(names), etas, **own, tune_over=tried, cells=cells)

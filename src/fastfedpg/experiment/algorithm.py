@@ -26,7 +26,7 @@ def make(chosen: Choice, **other: Any) -> Algorithm:
         args["optimiser"] = optimisers.make(args["optimiser"])
     try:
         made = ALGORITHMS.resolve(chosen.name)(**args)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, InputError):
             raise
         said = str(error) if isinstance(error, ValueError) else raised(error)

@@ -26,17 +26,18 @@ def unit(planned: Plan) -> str:
 @float64
 def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
-    B, K = planned.config.get("B"), planned.steps
+    B, K = planned.config.get("oracle.B"), planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
     each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N)
     return each * planned.schedule.taking_part(planned.problem)
 
 
 def cost(planned: Plan, budget: str) -> int:
-    """What a round costs in the budget's own currency; bytes are one agent's, both ways."""
+    """What a round costs in the budget's own currency; bytes are one agent's, both ways, on average over all."""
     if budget == "samples":
         return samples(planned)
-    return round(planned.sizes.bytes_up + planned.sizes.bytes_down) if budget == "bytes" else 1
+    part = planned.schedule.taking_part(planned.problem) / planned.problem.N
+    return round((planned.sizes.bytes_up + planned.sizes.bytes_down) * part) if budget == "bytes" else 1
 
 
 def rounds(names: Sequence[str], costs: Sequence[int], asked: int, budget: str) -> list[int]:

@@ -55,7 +55,7 @@ def parameters(kind: str, name: str) -> dict[str, Parameter]:
 def choose(kind: str, name: str, args: Mapping[str, Any]) -> Choice:
     """A choice with all its arguments; a problem from a file or from elsewhere has those that are given."""
     if kind == "problem" and name not in PROBLEMS:
-        return Choice(name, dict(args), source_hash(name) if is_own(name) and not name.startswith("gym") else "")
+        return Choice(name, dict(args), source_hash(name))
     return Choice(name, bind(f"{kind} '{name}'", parameters(kind, name), args), source_hash(name))
 
 
@@ -85,17 +85,12 @@ def known_arguments(algorithm: str, oracle: str) -> dict[str, Parameter]:
     return found
 
 
-def shortest(given: Mapping[str, Any], algorithm: str, oracle: str) -> dict[str, Any]:
-    """Arguments by their bare names, but for what both have; one that names its kind wins over one that does not."""
-    both = {*_names("algorithm", algorithm)} & {*_names("oracle", oracle)} if any("." in n for n in given) else {*()}
-    bare = {name: value for name, value in given.items() if "." not in name}
-    dotted = {name: value for name, value in given.items() if "." in name}
-    return bare | {(n if n.partition(".")[2] in both else n.partition(".")[2]): v for n, v in dotted.items()}
-
-
-def _names(kind: str, name: str) -> list[str]:
+def takes(kind: str, name: str | None) -> dict[str, Parameter]:
+    """What something chosen can be given; a name that is wrong takes nothing, and is refused by whoever builds it."""
+    if name is None or (kind == "problem" and name not in PROBLEMS):
+        return {}
     known = is_own(name) or name in TABLES[kind] or (kind == "oracle" and name in PLAYED)
-    return [*parameters(kind, name)] if known else []  # a name that is wrong is refused by whoever builds it
+    return parameters(kind, name) if known else {}
 
 
 def check_unused(given: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ algorithm.lam.
 """
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,11 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.run_settings import COUNTS, SETTINGS, RunSettings
-from fastfedpg.parameters import read_parameter
+from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.registry import Choice
+
+SOURCE = "source_sha256"
+"""What a file says of a user's own function: how its source was when it ran."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -61,7 +64,8 @@ class Config(RunSettings):
         for name in settings:
             if name not in known:
                 raise unknown("setting", name, [*KINDS, "problem_args", "policy_args", *SETTINGS, *known])
-        put("given", {**choices.shortest(given or {}, algorithm, oracle), **settings})
+        before = {name: value for name, value in (given or {}).items() if name.rpartition(".")[2] not in settings}
+        put("given", {**before, **settings})
 
     def choice(self, kind: str) -> Choice:
         """What is chosen of a kind, with every argument; of a problem that no maker of ours makes, the given ones."""
@@ -88,16 +92,17 @@ class Config(RunSettings):
         if name in SETTINGS or name in (*KINDS, "problem_args", "policy_args"):
             return getattr(self, name)
         where, _, bare = name.rpartition(".")
-        for kind in (where,) if where else ("algorithm", "oracle"):
-            args = self.choice(kind).args
-            if bare in args:
-                return args[bare]
-        return self.given.get(name)
+        found = {kind: self.choice(kind).args for kind in ((where,) if where else choices.OTHER)}
+        holders = [kind for kind, args in found.items() if bare in args]
+        if len(holders) > 1:
+            raise InputError(f"{bare} is the algorithm's and the oracle's: say algorithm.{bare} or oracle.{bare}")
+        return found[holders[0]][bare] if holders else self.given.get(name, self.given.get(bare))
 
     @property
     def eta(self) -> float:
-        """The algorithm's step size."""
-        return float(self.get("eta"))
+        """The algorithm's step size; NaN where it has none."""
+        eta = self.choice("algorithm").args.get("eta")
+        return float("nan") if eta is None else float(eta)
 
     def sources(self) -> dict[str, str]:
         """A hash of the file of every function of the user's own, but for a problem's, which may be repaired."""
@@ -162,7 +167,8 @@ class Config(RunSettings):
         for kind in KINDS:
             if getattr(self, kind) is not None:
                 chosen = self.choice(kind)
-                table[kind] = {"name": chosen.name, **{k: v for k, v in chosen.args.items() if v is not None}}
+                source = {SOURCE: chosen.source} if chosen.source else {}
+                table[kind] = {"name": chosen.name, **{k: v for k, v in chosen.args.items() if v is not None}, **source}
         return table
 
     def to_toml(self) -> str:
@@ -172,11 +178,11 @@ class Config(RunSettings):
     def shared_table(self) -> dict[str, Any]:
         """What several methods have in common: all but the algorithm, with what was given of any method's settings."""
         table = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
-        table |= {name.rpartition(".")[2]: value for name, value in self.given.items() if value is not None}
+        table |= {name: value for name, value in self.given.items() if value is not None}
         for kind in ("problem", "policy"):
             if getattr(self, kind) is not None:
                 table[kind] = {"name": getattr(self, kind), **self.choice(kind).args}
-        return {k: v for k, v in table.items() if k != "eta"} | {"oracle": self.oracle}
+        return {k: v for k, v in table.items() if k.rpartition(".")[2] != "eta"} | {"oracle": self.oracle}
 
     def but(self, **settings: Any) -> "Config":
         """The same with other settings, of the run or of what is chosen."""
@@ -209,20 +215,38 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file ({error})") from None
 
 
-def from_mapping(table: Mapping[str, Any], where: str = "configuration", folder: Path | None = None) -> Config:
+def sketch(path: Path) -> dict[str, Any]:
+    """What a list shows of a configuration, by name, from its file alone: nothing that it names is looked for."""
+    table = read_toml(path)
+    found = {name: table.get(name, parameter.default) for name, parameter in SETTINGS.items()}
+    for kind in KINDS:
+        said = table.get(kind, getattr(Config, kind))
+        found[kind] = said.get("name", getattr(Config, kind)) if isinstance(said, dict) else said
+        found |= {f"{kind}.{k}": v for k, v in said.items()} if isinstance(said, dict) else {}
+    return {**found, "eta": found.get("algorithm.eta", table.get("eta", float("nan")))}
+
+
+def from_mapping(
+    table: Mapping[str, Any], where: str = "configuration", folder: Path | None = None, methods: Sequence[str] = ()
+) -> Config:
     """A configuration from names and values, each checked for its name and type.
 
     A choice is a name, or a table of its name and arguments; arguments of algorithm and oracle may also stand beside
-    the settings of the run, as they do in files of earlier versions.
+    the settings of the run, as they do in files of earlier versions; so may those of other `methods`.
     """
     read: dict[str, Any] = {"given": {}}
     for kind in KINDS:
         _read_choice(kind, table, where, read)
     known = choices.known_arguments(read["algorithm"], read["oracle"])
+    known |= {name: p for method in methods for name, p in choices.takes("algorithm", method).items()}
     for name, value in table.items():
         if name in (*KINDS, "problem_args", "policy_args"):
             continue
-        parameter = SETTINGS.get(name) or known.get(name)
+        parameter = SETTINGS.get(name) or _argument(name, known, read)
+        holder = [k for k in ("problem", "policy") if parameter is None and name in choices.takes(k, read[k])]
+        if holder:
+            read[f"{holder[0]}_args"] = {**read[f"{holder[0]}_args"], name: value}
+            continue
         if parameter is None:
             names = [*KINDS, "problem_args", "policy_args", *SETTINGS, *known]
             raise InputError(f"{where}: {unknown('setting', name, names)}")
@@ -235,6 +259,14 @@ def from_mapping(table: Mapping[str, Any], where: str = "configuration", folder:
     return Config(**read)
 
 
+def _argument(name: str, known: Mapping[str, Parameter], read: Mapping[str, Any]) -> Parameter | None:
+    """What an argument must be that is called by its bare name, or by its kind's too, as in oracle.lam."""
+    kind, _, bare = name.rpartition(".")
+    if kind in choices.OTHER:
+        return choices.takes(kind, read[kind]).get(bare) or choices.common_arguments().get(bare)
+    return None if kind else known.get(name)
+
+
 def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str, Any]) -> None:
     """One choice of a file, with its arguments in its own table or beside it."""
     usual = getattr(Config, kind)
@@ -243,7 +275,8 @@ def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str
     if not isinstance(args, dict):
         raise InputError(f"{where}: {kind}_args is {args!r}; it must be a table of names and values")
     if isinstance(said, dict):
-        args, said = {**args, **{k: v for k, v in said.items() if k != "name"}}, said.get("name", usual)
+        own = {k: v for k, v in said.items() if k not in ("name", SOURCE)}
+        args, said = {**args, **own}, said.get("name", usual)
     if not (isinstance(said, str) or (said is None and kind == "policy")):
         raise InputError(f"{where}: {kind} is {said!r}; it must be text, or a table with a name")
     read[kind] = said

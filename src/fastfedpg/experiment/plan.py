@@ -1,6 +1,7 @@
 """From a configuration to what it names, with everything checked that can be checked before anything is run."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, schedule
 from fastfedpg.policies import Policy
 from fastfedpg.precision import float64
 from fastfedpg.problems import AnyProblem
+from fastfedpg.registry import is_own, raised
 from fastfedpg.runtime import MessageSizes, Schedule
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
@@ -54,7 +56,7 @@ class Plan:
     @property
     def steps(self) -> int:
         """Of a trajectory, at most."""
-        if (K := self.config.get("K")) is not None:
+        if (K := self.config.get("oracle.K")) is not None:
             return int(K)
         return STEPS if self.known is None else self.known.horizon or STEPS
 
@@ -144,13 +146,27 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         order=config.order,
         speeds=config.speeds,
     )
-    schedule.check(problem, algorithm)
-    if config.runtime == "simulate":
-        runtime.layout_of(problem, schedule)
-        runtime.check_memory(problem, algorithm, schedule)
-    sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
+    with _of_the_users_own(config):
+        schedule.check(problem, algorithm)
+        if config.runtime == "simulate":
+            runtime.layout_of(problem, schedule)
+            runtime.check_memory(problem, algorithm, schedule)
+        sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
     notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))
     return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem, policy)
+
+
+@contextmanager
+def _of_the_users_own(config: Config) -> Iterator[None]:
+    """What a user's own algorithm raises when it is walked through for the first time, told as every other mistake."""
+    try:
+        yield
+    except (InputError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if not is_own(config.algorithm):
+            raise
+        raise InputError(f"algorithm '{config.algorithm}', in its first round: {raised(error)}") from error
 
 
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:

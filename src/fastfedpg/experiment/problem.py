@@ -112,7 +112,8 @@ def _play(config: Config, environments: Environments) -> Built:
             f"tau = {config.tau:g} with actions that are clipped has no minimum, since a spread that grows for ever "
             "always gains entropy: take --policy-args squash=true"
         )
-    given = {name: config.get(name) for name in problems.settings_of(config.oracle)}
+    args = config.choice("oracle").args
+    given = {name: args[name] for name in problems.settings_of(config.oracle)}
     problem = with_policy(environments, policy, config.oracle, config.tau, episodes=config.evaluation_episodes, **given)
     return Built(environments, problem, policy=policy)
 

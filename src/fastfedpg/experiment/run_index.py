@@ -10,9 +10,11 @@ import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, run_folder
-from fastfedpg.experiment.config import from_toml
+from fastfedpg.experiment.choices import KINDS
+from fastfedpg.experiment.config import from_toml, sketch
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.problems.npz import name_of
+from fastfedpg.registry import is_own
 
 STATES = ("finished", "running", "interrupted", "failed")
 
@@ -50,16 +52,25 @@ def entry(folder: Path) -> Entry:
     when = max((_changed(p) for p in (folder, *checkpoints.present(folder)[:1])), default=0.0)
     blank = Entry(folder, "?", "?", 0.0, 0, 0, 0, None, None, "failed", "", when)
     try:
-        config = from_toml(folder / "config.toml")
+        config = _told(folder / "config.toml")
     except InputError:
         return blank._replace(why="config.toml can't be read")
     state, said = run_folder.state(folder), _said(folder)
-    problem = name_of(config.problem) if is_file(config.problem) else Path(config.problem).name
+    problem = config["problem"]
+    problem = name_of(str(folder / Path(problem).name)) if is_file(problem) else Path(problem).name
     known = blank._replace(
-        problem=problem, algorithm=config.algorithm, eta=config.eta, seeds=config.seeds,
-        rounds=config.rounds, done=int(said.get("done", 0)), gap=said.get("gap"), returned=said.get("return_mean"),
+        problem=problem, **{name: config[name] for name in ("algorithm", "eta", "seeds", "rounds")},
+        done=int(said.get("done", 0)), gap=said.get("gap"), returned=said.get("return_mean"),
     )  # fmt: skip
     return known._replace(why="diverged") if state == "diverged" else known._replace(state=state)
+
+
+def _told(path: Path) -> dict[str, Any]:
+    """A run's own words; those of a user's own function count though it may be gone from where it was."""
+    config = sketch(path)
+    if not any(is_own(str(config[kind] or "")) for kind in KINDS):
+        from_toml(path)  # whether all of it can be read
+    return config
 
 
 def _changed(path: Path) -> float:

@@ -69,7 +69,7 @@ def scheduled(config: Config, H: int, known: AnyProblem | None, theta0: Any) -> 
     used = config
     if config.eta == LETTERS["eta"].usual:
         used = used.but(eta=p.eta)
-    if config.get("K") is None:
+    if config.get("oracle.K") is None:
         used = used.but(K=p.K)
     notes = (
         *_notes(used, p, runs, L, mu, target, known.undominated(config.tau)),
@@ -132,7 +132,7 @@ def _notes(
     yield p.words()
     if config.eta != p.eta:
         yield f"eta = {config.eta:g} was given and stays; the schedule's is {p.eta:.6g}"
-    K = config.get("K")
+    K = config.get("oracle.K")
     if K is not None and K != p.K:
         small = " too few for the theorem;" if K < p.K else ""
         yield f"K = {K} was given and stays;{small} the schedule's is {p.K}"

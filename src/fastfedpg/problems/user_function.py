@@ -8,10 +8,8 @@ from typing import Any
 
 from fastfedpg import registry
 from fastfedpg.errors import InputError
+from fastfedpg.registry import SUITES as SUITES
 from fastfedpg.registry import raised
-
-SUITES = ("gym", "gymnax")
-"""What stands before a colon and is no module of the user's."""
 
 RETURNS = "a gymnasium environment, or a problem"
 

@@ -48,7 +48,7 @@ def leading(result: "Result") -> str:
 
 def leads(gap: np.ndarray, grad_norm_sq: np.ndarray) -> str:
     """The gap where J* is known, J where only that is, and in environments the return in the user's units."""
-    if not np.isnan(gap).any():
+    if not np.isnan(gap).all():
         return "gap"
     return "return_mean" if np.isnan(grad_norm_sq).all() else "J"
 
