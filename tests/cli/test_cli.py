@@ -542,15 +542,20 @@ def test_the_loop_gives_the_numbers_of_the_simulation(algorithm, oracle):
     assert np.abs(theta(plain)).max() > 0
 
 
-def test_every_algorithm_and_oracle_runs_by_its_name():
+def test_every_algorithm_runs_by_its_name():
     for algorithm in ALGORITHMS:
         run(algorithm, "--algorithm", algorithm, "--rounds", 1)
-    for oracle in ORACLES:
-        run(oracle, "--algorithm", "centralised_pg", "--oracle", oracle, "--rounds", 1, "--B", 2, "--K", 2)
-    finals = [theta(name) for name in (*ALGORITHMS, *ORACLES) if name != "independent_pg"]
+    finals = [theta(name) for name in ALGORITHMS if name != "independent_pg"]
     assert theta("independent_pg").shape == (1, 2, 1, 3), "one policy per agent"
     assert all(x.shape == (1, 1, 3) and np.abs(x).max() > 0 for x in finals)
     assert not np.allclose(theta("fedavg_pg"), theta("centralised_pg"))
+
+
+def test_every_oracle_runs_by_its_name():
+    for oracle in ORACLES:
+        run(oracle, "--algorithm", "centralised_pg", "--oracle", oracle, "--rounds", 1, "--B", 2, "--K", 2)
+    finals = [theta(name) for name in ORACLES]
+    assert all(x.shape == (1, 1, 3) and np.abs(x).max() > 0 for x in finals)
     assert not np.allclose(theta("reinforce"), theta("gpomdp"))
     assert not np.allclose(theta("exact"), theta("truncated"))
 

@@ -1,5 +1,6 @@
 """A result as people look at it: in words, as a table and as a picture; and metrics that are asked for by name."""
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -81,11 +82,15 @@ def frame(result: "Result") -> Any:
     return pandas.DataFrame({name: np.ravel(values) for name, values in {**columns, **result.metrics}.items()})
 
 
+DECADES = 3
+"""A gap that falls by less than this factor is drawn on a plain axis."""
+
+
 def plot(result: "Result", metric: str | None = None) -> Any:
     """A matplotlib Figure: a metric over rounds, its mean over seeds and the interval of that mean."""
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
+        from matplotlib.ticker import LogFormatter, MaxNLocator
     except ImportError:
         raise missing_extra("figures", "matplotlib", "plot") from None
     name = metric or leading(result)
@@ -95,17 +100,19 @@ def plot(result: "Result", metric: str | None = None) -> Any:
     if np.isnan(values).all():
         raise InputError(f"metric '{name}' is not defined in this run")
     mean, low, high = bootstrap(values)
-    figure = Figure(figsize=(6.4, 4.0))
-    figure.subplots_adjust(left=0.17, right=0.97, bottom=0.14, top=0.92)
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axis = figure.add_subplot()
     axis.plot(result.rounds, mean, color="#0072B2", linewidth=1.8, marker="o" if len(mean) < 20 else "", markersize=4)
     if np.isfinite(low).any():
         axis.fill_between(result.rounds, low, high, color="#0072B2", alpha=0.2, linewidth=0)
-    if name in ("gap", "grad_norm_sq") and np.nanmin(mean) > 0:
+    top, bottom = np.nanmax(np.fmax(mean, high)), np.nanmin(np.where(low > 0, low, mean))
+    if name in ("gap", "grad_norm_sq") and np.nanmin(mean) > 0 and top > DECADES * bottom:
         axis.set_yscale("log")
-        axis.set_ylim(bottom=0.7 * max(np.nanmin(mean) / 10, np.nanmin(np.where(low > 0, low, mean))))
+        axis.set_ylim(max(bottom, np.nanmin(mean) / 10) / 1.3, 1.3 * top)
+        axis.yaxis.set_major_formatter(LogFormatter())
+        axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     axis.set_xlabel("communication rounds")
-    axis.set_ylabel(WORDS.get(name, name))
+    axis.set_ylabel(textwrap.fill(WORDS.get(name, name), 36))
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)

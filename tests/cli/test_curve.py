@@ -1,0 +1,34 @@
+"""The picture with which a run ends: of the metric that leads, on an axis that shows it."""
+
+import numpy as np
+import pytest
+
+import fastfedpg as ff
+from commands import command
+from fastfedpg.cli import execute
+
+
+@pytest.fixture(autouse=True)
+def _really(drawing, monkeypatch, tmp_path):
+    monkeypatch.setattr(execute, "_picture", drawing)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_ends_with_its_curve(capsys, tmp_path):
+    assert command("run", "--problem", "compromise", "--rounds", 3, "--out", "out") == 0
+    assert "picture: out/curve.png" in capsys.readouterr().out
+    assert (tmp_path / "out" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "out" / "curve.svg").read_text()
+
+
+@pytest.mark.parametrize(("eta", "scale"), [(0.01, "linear"), (0.5, "log")])
+def test_all_points_are_inside_the_axis(eta, scale):
+    """With eta = .01 the gap of the compromise falls by less than a factor of three in 20 rounds, with .5 by more."""
+    result = ff.run(ff.Config("compromise", eta=eta, H=5, rounds=60))
+    axis = result.plot().axes[0]
+    gap = result.metrics["gap"][0]
+    assert axis.get_yscale() == scale
+    low, high = axis.get_ylim()
+    assert low < gap.min()
+    assert gap.max() < high
+    assert np.ptp(gap) > 0.25 * (high - low) if scale == "linear" else high / low > 3
