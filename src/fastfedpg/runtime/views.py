@@ -1,6 +1,5 @@
 """A result as people look at it: in words, as a table and as a picture; and metrics that are asked for by name."""
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -112,7 +111,7 @@ def plot(result: "Result", metric: str | None = None) -> Any:
         axis.yaxis.set_major_formatter(LogFormatter())
         axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     axis.set_xlabel("communication rounds")
-    axis.set_ylabel(textwrap.fill(WORDS.get(name, name), 36))
+    axis.set_ylabel(WORDS.get(name, name).replace(", $", "\n$"))  # a formula is not broken
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
