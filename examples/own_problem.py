@@ -6,7 +6,6 @@ import numpy as np
 from rich.console import Console
 
 from fastfedpg import Comparison, Settings, TabularProblem, compare
-from fastfedpg.comparison import table
 from fastfedpg.experiment.progress import progress
 
 S, left, stay, right = 7, 0, 1, 2  # a road of 7 places; the agents' warehouses are at its ends
@@ -32,7 +31,7 @@ def main() -> None:
         show=lambda title, rounds: progress(console, title, rounds),
         note=console.print,
     )
-    console.print(table.show(report.lines, report.title, report.shared))
+    print(report)
 
 
 if __name__ == "__main__":

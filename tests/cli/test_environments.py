@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -95,7 +96,7 @@ def test_a_users_own_module_in_a_file_runs_is_compared_and_filmed(own, tmp_path,
     methods = ("--algorithms", "fast_fedpg", "independent_pg")
     assert command("compare", "--config", "job.toml", *methods, "--out", "all") == 0
     said = capsys.readouterr().out
-    assert "mean return of the agents" in said
+    assert "mean return of an episode" in said
     assert "smallest a t-test could tell" in said
     for name in ("curves.png", "agents.png", "table.csv", "fast_fedpg/final.npz"):
         assert Path("all", name).exists()
@@ -127,7 +128,7 @@ def deployed(config, planned, expected, folder):
     declared = protocol.declaration(config, 2, theta, "counter")
     for agent in agents:
         assert "refused" not in wire.unpack(agent.answer(protocol.hello(run_name, declared, theta))).about
-    state, down, _ = algorithm.init(theta, 2)
+    state, down, _ = algorithm.init(jnp.asarray(theta), 2)
     talks = {t.name: t for t in protocol.talks(algorithm, theta, 2)}
     links = [protocol.beginning(run_name, i, theta) for i in range(2)]
     asked = []

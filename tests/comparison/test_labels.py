@@ -157,3 +157,11 @@ def test_arguments_of_the_policy_are_swept():
     assert command("sweep", *words, *more, "--hidden", 2, 3, "--out", "out") == 0
     sizes = [from_toml(f"out/hidden={n}/config.toml").choice("policy").args["hidden"] for n in (2, 3)]
     assert sizes == [(2,), (3,)]
+
+
+def test_python_shows_a_report_as_its_table():
+    settings = Config("compromise", H=2, rounds=2, seeds=2)
+    said = str(run_cells.compare(Comparison(settings, ("fast_fedpg", "fedavg_pg")), "out", note=lambda words: None))
+    assert said.splitlines()[0] == "compromise: 2 agents, exact gradients, H = 2"
+    assert "gap to the best common policy" in said
+    assert max(map(len, said.splitlines()[:-1])) <= 100

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastfedpg import registry
-from fastfedpg.comparison import table
+from fastfedpg.comparison import printed, table
 from fastfedpg.comparison.cell_plans import check_tuning, give_rounds, plan_cells, tune_cells
 from fastfedpg.comparison.spec import Comparison, from_file
 from fastfedpg.core import Algorithm, Problem
@@ -37,6 +37,10 @@ PICTURES = ("curves", "policies", "agents")
 FILE = run_folder.COMPARISON
 
 
+WIDTH = 100
+"""Columns of a report that Python shows."""
+
+
 class Report(NamedTuple):
     """What a comparison has found, and the files that show it."""
 
@@ -46,6 +50,12 @@ class Report(NamedTuple):
     files: list[Path]
     outcomes: list[Outcome]
     played: bool = False
+
+    def __repr__(self) -> str:
+        """The table, as the command line prints it."""
+        shown = printed.tables(self.lines, self.title, self.shared, WIDTH, self.played)
+        parts = ["\n".join(lines) for lines in shown]
+        return "\n\n".join([*parts, "\n".join(table.footnotes(self.lines, self.shared))])
 
 
 @float64

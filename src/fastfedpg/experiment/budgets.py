@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from fastfedpg import runtime
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.plan import Plan
@@ -28,7 +30,8 @@ def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
     B, K = planned.config.get("oracle.B"), planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
-    each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N)
+    d = np.shape(planned.problem.theta0)[-1]
+    each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N, d)
     return each * planned.schedule.taking_part(planned.problem)
 
 

@@ -80,9 +80,9 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
     return MessageSizes(total(count, 1), total(count, 2), total(size_of, 1), total(size_of, 2), len(every))
 
 
-def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1) -> int:
+def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1) -> int:
     """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
-    return int(walk(algorithm, counting_oracle(of_estimate), jnp.zeros(1), N).steps)
+    return int(walk(algorithm, counting_oracle(of_estimate, d), jnp.zeros(d), N).steps)
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Oracle:
