@@ -81,6 +81,9 @@ def frame(result: "Result") -> Any:
     return pandas.DataFrame({name: np.ravel(values) for name, values in {**columns, **result.metrics}.items()})
 
 
+LONG = 36
+"""Letters from which on an axis's label takes two lines."""
+
 DECADES = 3
 """A gap that falls by less than this factor is drawn on a plain axis."""
 
@@ -111,7 +114,8 @@ def plot(result: "Result", metric: str | None = None) -> Any:
         axis.yaxis.set_major_formatter(LogFormatter())
         axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     axis.set_xlabel("communication rounds")
-    axis.set_ylabel(WORDS.get(name, name).replace(", $", "\n$"))  # a formula is not broken
+    label = WORDS.get(name, name)
+    axis.set_ylabel(label if len(label) < LONG else label.replace(", $", "\n$"))  # a formula is not broken
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
