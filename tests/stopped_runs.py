@@ -1,6 +1,5 @@
 """A small run, what is left of it when it is stopped, and what the tests of checkpoints read off its folder."""
 
-import importlib
 import json
 import shutil
 import sys
@@ -19,8 +18,6 @@ from fastfedpg.experiment.algorithm import algorithm_of
 from fastfedpg.runtime import Schedule, loop_records, simulate_records
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
-
-run = importlib.import_module("fastfedpg.experiment.run")  # and not the function of that name
 
 FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
 DRAWN = {"curve.png", "curve.svg"}  # where the command line has finished it

@@ -490,7 +490,7 @@ def test_ctrl_c_before_anything_was_done(capsys, monkeypatch):
     def stopped(config, like=None):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["fastfedpg.experiment.run"], "plan", stopped)
+    monkeypatch.setattr(sys.modules["fastfedpg.experiment.recorded_run"], "plan", stopped)
     assert run(*SMALL, "--out", "out") == 130
     assert "interrupted before anything was done" in capsys.readouterr().err
     assert not Path("out").exists()

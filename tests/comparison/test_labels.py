@@ -104,7 +104,11 @@ def test_each_cell_is_planned_once(monkeypatch):
         planned.append(config.algorithm)
         return real(config, like)
 
-    for module in ("fastfedpg.comparison.cell_plans", "fastfedpg.experiment.run", "fastfedpg.experiment.finished_run"):
+    for module in (
+        "fastfedpg.comparison.cell_plans",
+        "fastfedpg.experiment.recorded_run",
+        "fastfedpg.experiment.finished_run",
+    ):
         monkeypatch.setattr(sys.modules[module], "plan", counted)
     settings = Config("compromise", H=2, rounds=2, seeds=2)
     run_cells.compare(Comparison(settings, ("fast_fedpg", "fedavg_pg")), "out", note=lambda words: None)

@@ -239,7 +239,7 @@ def test_heat_is_neither_made_nor_lost():
 
 
 def test_the_heat_pump_reaches_its_set_point_where_it_can():
-    state = office.State(jnp.int32(12), jnp.float64(19), jnp.float64(17), jnp.float64(0), jnp.bool_(False))
+    state = office.OfficeState(jnp.int32(12), jnp.float64(19), jnp.float64(17), jnp.float64(0), jnp.bool_(False))
     compiled = jax.jit(lambda state, *wanted: office.advance(state, office.action(*wanted), jax.random.key(0)))
     step = lambda *given: jax.tree.map(np.asarray, compiled(*given))
     for heat_to, cool_to in ((20.0, 30.0), (14.0, 21.0), (14.0, 30.0)):

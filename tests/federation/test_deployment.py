@@ -65,7 +65,7 @@ def planned_once(monkeypatch):
         plain = replace(config, checkpoint_rounds=None)
         return replace(plan_once(plain.to_toml()), config=config)
 
-    monkeypatch.setattr(sys.modules["fastfedpg.experiment.run"], "plan", remembered)
+    monkeypatch.setattr(sys.modules["fastfedpg.experiment.recorded_run"], "plan", remembered)
 
 
 def sites(config, folder, **other):

@@ -18,7 +18,7 @@ from cryptography import x509
 from flwr.common.config import parse_config_args
 
 from commands import command
-from fastfedpg.cli.proxy import Proxy
+from fastfedpg.cli.proxy import ProxyFlags
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.federation import site
@@ -151,7 +151,7 @@ def test_units_say_what_federate_would_run_up_to_paths(made):
 PARSED = """
 import json, sys
 from fastfedpg.cli.agent import EXAMPLE, OWN, AgentFlags
-from fastfedpg.cli.flags import settings_for
+from fastfedpg.cli.parse_flags import settings_for
 for words in json.loads(sys.argv[1]):
     config, (given,) = settings_for((AgentFlags,), "fastfedpg agent", words, {"problem": OWN}, EXAMPLE)
     paths = str(given.socket), str(given.state)
@@ -162,7 +162,7 @@ for words in json.loads(sys.argv[1]):
 def test_our_own_commands_take_these_flags(made):
     _, _, words = unit(made / "server" / "fastfedpg-proxy.service")
     assert words[1] == "proxy"
-    given = tyro.cli(Proxy, args=words[2:])
+    given = tyro.cli(ProxyFlags, args=words[2:])
     assert (given.listen, given.superlink, given.insecure) == ("0.0.0.0:8443", "127.0.0.1:8000", False)
     every = []
     for i in range(3):
@@ -483,7 +483,7 @@ def test_the_page_names_the_files_and_units_of_a_kit(made):
 def test_nginx_stands_where_the_units_say(made):
     text = (ROOT / "docs" / "nginx-federation.conf").read_text()
     proxy = unit(made / "server" / "fastfedpg-proxy.service")[2]
-    given = tyro.cli(Proxy, args=proxy[2:])
+    given = tyro.cli(ProxyFlags, args=proxy[2:])
     assert f"listen {given.listen.rpartition(':')[2]} ssl;" in text
     for path in (given.certificate, given.key, given.ca):
         assert f" {path};" in text

@@ -22,7 +22,7 @@ from fastfedpg.core import (
 )
 
 
-class Model(NamedTuple):
+class Broadcast(NamedTuple):
     """The server's parameters and control variate; both are broadcast."""
 
     theta: Theta
@@ -55,7 +55,7 @@ def scaffold_pg(
         raise ValueError("option II reads gradients off gradient steps; with another optimiser take option I")
 
     def send_changes(
-        c_i: Theta, own: Own, model: Model, oracle: Oracle, key: RngKey
+        c_i: Theta, own: Own, model: Broadcast, oracle: Oracle, key: RngKey
     ) -> tuple[Theta, Own, Change, Info]:
         theta, c = model
 
@@ -67,12 +67,12 @@ def scaffold_pg(
             c_new = c_i - c + (theta - x) / (eta * H)
         return c_new, own, Change(x - theta, c_new - c_i), info
 
-    def move(model: Model, change: Change, share: float, key: RngKey) -> tuple[Model, Model]:
-        model = Model(model.theta + alpha_g * change.theta, model.c + share * change.c)
+    def move(model: Broadcast, change: Change, share: float, key: RngKey) -> tuple[Broadcast, Broadcast]:
+        model = Broadcast(model.theta + alpha_g * change.theta, model.c + share * change.c)
         return model, model
 
-    def init(theta: Theta, N: int) -> tuple[Model, Model, PerAgent]:
-        model = Model(theta, jnp.zeros_like(theta))
+    def init(theta: Theta, N: int) -> tuple[Broadcast, Broadcast, PerAgent]:
+        model = Broadcast(theta, jnp.zeros_like(theta))
         return model, model, jnp.zeros((N, *theta.shape), theta.dtype)
 
     return Algorithm(init, (Exchange("local", send_changes, move),), policy=lambda model: model.theta)

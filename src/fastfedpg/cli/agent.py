@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.flags import need_flower, option, settings_for
+from fastfedpg.cli.extras import need_flower
+from fastfedpg.cli.parse_flags import option, settings_for
 from fastfedpg.federation.terms import Keys
 from fastfedpg.parameters import NEEDED
 

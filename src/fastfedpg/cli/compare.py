@@ -10,7 +10,9 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, print_lines, room, say
-from fastfedpg.cli.flags import flags_of, folder_name, new_name, option, parse, value_of
+from fastfedpg.cli.flags import flags_of, value_of
+from fastfedpg.cli.new_folder import new_folder
+from fastfedpg.cli.parse_flags import option, parse
 from fastfedpg.comparison import printed, run_cells, table
 from fastfedpg.comparison.run_cells import Report
 from fastfedpg.comparison.spec import Comparison, from_file
@@ -46,7 +48,7 @@ Lists = Annotated[dict[str, tuple[Any, ...]], words_of("SETTING=VALUE,VALUE …"
 
 
 @dataclass(frozen=True)
-class Compare:
+class CompareFlags:
     """Compare methods on one problem and one budget, or finished runs."""
 
     folders: tyro.conf.Positional[tuple[Path, ...]] = option(
@@ -91,12 +93,12 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     """Compare methods on one problem and one budget, or finished runs."""
     file = value_of("--config", arguments)
     base = Comparison() if file is None else from_file(Path(file))
-    comparison, parsed = read_flags(base, Compare, "fastfedpg compare", arguments, EXAMPLE)
+    comparison, parsed = read_flags(base, CompareFlags, "fastfedpg compare", arguments, EXAMPLE)
     note = noting(errors)
     show = lambda title, rounds: progress(errors, title, rounds)
-    out = parsed.out or new_name(Path("runs") / f"compare-{folder_name(comparison.settings.problem)}")
+    out = parsed.out or new_folder("compare", comparison.settings.problem)
     if parsed.folders:
-        out = parsed.out or new_name(Path("runs") / "compare-runs")
+        out = parsed.out or new_folder("compare", "runs")
         work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note)
     else:
         work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)

@@ -7,14 +7,14 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.flags import OptionalInt, OptionalPath, own_flags
+from fastfedpg.cli.parse_flags import OptionalInt, OptionalPath, own_flags
 from fastfedpg.errors import InputError
 
 EXAMPLE = "fastfedpg film runs/carts --agent 3 --every 2"
 
 
 @dataclass(frozen=True)
-class Film:
+class FilmFlags:
     """Draw what a learned policy does, as a moving picture."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -33,7 +33,7 @@ class Film:
 
 def film(arguments: list[str], console: Console, errors: Console) -> int:
     """Draw what a learned policy does, as a moving picture."""
-    asked = own_flags(Film, "fastfedpg film", arguments, EXAMPLE)
+    asked = own_flags(FilmFlags, "fastfedpg film", arguments, EXAMPLE)
     from fastfedpg.draw import film as films
 
     for name in ("steps", "every"):

@@ -1,27 +1,19 @@
-"""What all commands share: how they read their flags and name folders. Nothing here imports JAX.
+"""Which flags a run has: those of its settings and of what is chosen. Nothing here imports JAX.
 
-A run's flags are those of its settings and of what is chosen: the names are read first, and the signatures of what they
-name say which flags there are. What another method would take is accepted too, so that one set of flags serves all.
+The names are read first, and the signatures of what they name say which flags there are. What another method would
+take is accepted too, so that one set of flags serves all.
 """
 
-import importlib.util
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, field, fields, make_dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from dataclasses import fields
+from typing import Any, NamedTuple
 
-import tyro
-
-from fastfedpg.errors import InputError
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.run_settings import SETTINGS, RunSettings
 from fastfedpg.experiment.words import PAIRS
-from fastfedpg.kinds import TEXT, TRUTH
-from fastfedpg.parameters import NEEDED, Parameter
-from fastfedpg.registry import is_own
+from fastfedpg.kinds import TEXT
+from fastfedpg.parameters import Parameter
 
 PROBLEM = (
     "A problem's name (see `fastfedpg list`); the path of an .npz file with P (or next, p), reward, rho, gamma or, for "
@@ -40,16 +32,6 @@ GROUP = {"oracle": "gradient"}
 GROUPS = ("problem", "algorithm", "gradient", "policy", "run", "output", "advanced")
 
 
-class Unset:
-    """What a flag that was not given is."""
-
-    def __repr__(self) -> str:
-        return ""
-
-
-UNSET = Unset()
-
-
 class Flag(NamedTuple):
     """One flag: `name` says where its value goes, `shown` what is typed."""
 
@@ -58,48 +40,6 @@ class Flag(NamedTuple):
     parameter: Parameter
     default: Any
     group: str
-
-
-def _constructor(parameter: Parameter) -> Any:
-    """How tyro reads a parameter: by its kind, and with its words where it is something else."""
-    kind, several = parameter.kind, parameter.kind.metavar.endswith("…") or " " in parameter.kind.metavar
-
-    def read(words: list[str]) -> Any:
-        try:
-            return kind.read(words if several else words[0])
-        except ValueError as error:
-            said = " ".join(words)
-            raise ValueError(str(error) if kind is PAIRS else f"'{said}' is not {kind.words}") from None
-
-    nargs: Any = "*" if several and kind.metavar.endswith("…") else len(kind.metavar.split()) if several else 1
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=nargs,
-        metavar=kind.metavar,
-        instance_from_str=read,
-        is_instance=lambda value: True,
-        str_from_instance=lambda value: [""],
-    )
-
-
-def _field(flag: Flag) -> tuple[str, Any, Any]:
-    usual = "" if flag.default is None or flag.default is NEEDED else f"(default: {_shown(flag.default)})"
-    about = tyro.conf.arg(name=flag.shown, prefix_name=False, help=flag.parameter.help, help_behavior_hint=usual)
-    name = flag.name.replace(".", "__")
-    if flag.parameter.kind is TRUTH:
-        return name, Annotated[bool, about], bool(flag.default)
-    return name, Annotated[Any, _constructor(flag.parameter), about], UNSET
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{k}={v}" for k, v in value.items()) or "none"
-    return (
-        "x".join(map(str, value))
-        if isinstance(value, tuple)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
 
 
 def flags_of(
@@ -153,154 +93,6 @@ def _taken(kind: str, name: str | None, methods: Sequence[str]) -> dict[str, Par
     return {k: p for k, p in every.items() if k != "eta"}
 
 
-def parse(
-    kinds: Sequence[type],
-    program: str,
-    arguments: list[str],
-    base: Config,
-    flags: Sequence[Flag],
-    defaults: Mapping[str, Any] | None = None,
-    example: str = "",
-) -> tuple[Config, list[Any]]:
-    """The configuration that a run's flags make of `base`, and a command's own flags, a value of each kind."""
-    parts: dict[str, list[tuple[str, Any, Any]]] = {group: [] for group in GROUPS}
-    for flag in flags:
-        if flag.name in choices.KINDS:
-            parts[flag.group].append(_field(flag))
-    for kind in kinds:
-        for f in fields(kind):
-            value = {**dict.fromkeys([f.name], _usual(f)), **(defaults or {})}[f.name]
-            parts[f.metadata.get("group", "output")].append(_own_field(kind, f, value))
-    for flag in flags:
-        if flag.name not in choices.KINDS:
-            parts[flag.group].append(_field(flag))
-    groups: dict[str, Any] = {group: _group(members) for group, members in parts.items() if members}
-    members = [(g, type(made), field(default_factory=lambda made=made: made)) for g, made in groups.items()]  # type: ignore[misc]
-    top: Any = make_dataclass(program, members)
-    try:
-        words = _bare(arguments, flags, {f.name for kind in kinds for f in fields(kind)})
-        given: Any = tyro.cli(top, prog=program, args=words, description=kinds[0].__doc__ or "", console_outputs=True)
-    except SystemExit as end:
-        if end.code == 0 and example:
-            print(f"\nexample: {example}")
-        raise
-    values = {name: value for g in groups for name, value in vars(getattr(given, g)).items()}
-    own = [kind(**{f.name: values[f.name] for f in fields(kind)}) for kind in kinds]
-    return configure(base, flags, values), own
-
-
-def _usual(f: Field[Any]) -> Any:
-    if f.default is not MISSING:
-        return f.default
-    return tyro.MISSING if f.default_factory is MISSING else f.default_factory()
-
-
-def _own_field(kind: type, f: Field[Any], value: Any) -> tuple[str, Any, Any]:
-    """A flag of a command's own; where it need not be given, help names its type alone, and says nothing of None."""
-    hint, about = get_type_hints(kind, include_extras=True)[f.name], dict(f.metadata.get("tyro", {}))
-    if value is None:
-        inner = next((k for k in get_args(hint) if k is not type(None)), hint)
-        choices_of = "{" + ",".join(map(str, get_args(inner))) + "}" if get_args(inner) else ""
-        about |= {"metavar": choices_of or getattr(inner, "__name__", "value").upper(), "help_behavior_hint": ""}
-    arg = tyro.conf.arg(prefix_name=False, help=f.metadata.get("help", ""), **about)
-    return f.name, Annotated[hint, arg], value
-
-
-def _group(members: Sequence[tuple[str, Any, Any]]) -> Any:
-    """Flags that help shows together, with what they are unless given; one that must be given is missing."""
-    kind = make_dataclass("Group", [(name, hint) for name, hint, _ in members])
-    kind.__doc__ = ""
-    return kind(**{name: value for name, _, value in members})
-
-
-def configure(base: Config, flags: Sequence[Flag], values: Mapping[str, Any]) -> Config:
-    """The configuration with the flags that were given."""
-    given: dict[str, Any] = {}
-    for flag in flags:
-        value = values[flag.name.replace(".", "__")]
-        if value is not UNSET and not (flag.parameter.kind is TRUTH and value == bool(flag.default)):
-            given[flag.name] = value
-    changes = {name: value for name, value in given.items() if "." not in name}
-    for kind in ("problem", "policy"):
-        own = {n.partition(".")[2]: v for n, v in given.items() if n.startswith(f"{kind}.")}
-        same = changes.get(kind, getattr(base, kind)) == getattr(base, kind)
-        before = getattr(base, f"{kind}_args") if same else {}
-        changes[f"{kind}_args"] = {**before, **changes.get(f"{kind}_args", {}), **own}
-    shown = {flag.name: flag.shown for flag in flags}
-    own = {shown[n]: v for n, v in given.items() if n.split(".")[0] in choices.OTHER and "." in n}
-    before = {n: v for n, v in base.given.items() if n not in own and n.rpartition(".")[2] not in own}
-    return base.but(**{"given": {**before, **own}, **changes})
-
-
-def _bare(arguments: Sequence[str], flags: Sequence[Flag], commands: set[str]) -> list[str]:
-    """--algorithm.eta is --eta, where that is what the flag is called; a bare word that two could mean is refused."""
-    shown = {flag.name.replace("_", "-"): flag.shown for flag in flags if "." in flag.name}
-    double = {flag.name.partition(".")[2] for flag in flags if "." in flag.shown}
-    plain = {flag.shown for flag in flags} | commands
-    out = []
-    for word in arguments:
-        name, equals, value = word[2:].partition("=") if word.startswith("--") else ("", "", "")
-        bare = name.replace("-", "_")
-        if bare in double and bare not in plain:
-            either = " or ".join(f"--{flag.shown}" for flag in flags if flag.shown.endswith(f".{bare}"))
-            raise InputError(f"--{name} could mean two things: say {either}")
-        out.append(f"--{shown[name.replace('_', '-')]}{equals}{value}" if name.replace("_", "-") in shown else word)
-    return out
-
-
-def settings_for(
-    kinds: Sequence[type],
-    program: str,
-    arguments: list[str],
-    explain: Mapping[str, str] | None = None,
-    example: str = "",
-) -> tuple[Config, list[Any]]:
-    """A run's configuration and a command's own flags; a configuration file, if there is one, gives the defaults."""
-    file = value_of("--config", arguments)
-    base = Config() if file is None else from_toml(file)
-    flags = flags_of(base, arguments, explain=explain)
-    return parse(kinds, program, arguments, base, flags, example=example)
-
-
-def _optional(kind: Any) -> Any:
-    return tyro.conf.arg(metavar=kind, help_behavior_hint="")
-
-
-OptionalInt = Annotated[int | None, _optional("INT")]
-OptionalPath = Annotated[Path | None, _optional("PATH")]
-OptionalText = Annotated[str | None, _optional("STR")]
-"""Flags that need not be given: help names their type alone, and says nothing of None."""
-
-
-def own_flags(kind: Any, program: str, arguments: list[str], example: str, default: Any = None) -> Any:
-    """The flags of a command that runs nothing; its help ends with an example."""
-    usual = {} if default is None else {"default": default}
-    try:
-        return tyro.cli(kind, prog=program, args=arguments, console_outputs=True, **usual)
-    except SystemExit as end:
-        if end.code == 0:
-            print(f"\nexample: {example}")
-        raise
-
-
-def option(default: Any, help: str, group: str = "output") -> Any:
-    """A flag of a command's own."""
-    about = {"group": group, "help": help}
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata=about)
-    return field(metadata=about) if default is NEEDED else field(default=default, metadata=about)
-
-
-def new_name(stem: Path) -> Path:
-    """A folder that no other run has: the time, and the process."""
-    return stem.with_name(f"{stem.name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
-
-
-def folder_name(problem: str) -> str:
-    """A problem's or an algorithm's name, as part of a folder's."""
-    return Path(problem).stem.replace(":", "-") if not is_own(problem) else problem.rpartition(":")[2]
-
-
 def value_of(flag: str, arguments: Sequence[str]) -> str | None:
     """What follows a flag, before the flags are parsed; the last one counts."""
     value = None
@@ -310,9 +102,3 @@ def value_of(flag: str, arguments: Sequence[str]) -> str | None:
         if word.startswith(flag + "="):
             value = word.split("=", 1)[1]
     return value
-
-
-def need_flower() -> None:
-    """Refuse a command that needs the extra `federation`, where it is not installed."""
-    if importlib.util.find_spec("flwr") is None:
-        raise InputError("this command needs Flower: pip install 'fastfedpg[federation]'")

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.flags import OptionalInt, OptionalText, need_flower, own_flags
+from fastfedpg.cli.extras import need_flower
+from fastfedpg.cli.parse_flags import OptionalInt, OptionalText, own_flags
 from fastfedpg.errors import InputError
 from fastfedpg.federation.terms import Keys
 
@@ -15,7 +16,7 @@ EXAMPLE = "fastfedpg kit my-federation --server lab.example --agents 3"
 
 
 @dataclass(frozen=True)
-class Kit:
+class KitFlags:
     """Make everything that a server and its sites need, one folder for each machine; docs/federation.md says more."""
 
     out: tyro.conf.Positional[Path]
@@ -52,7 +53,7 @@ OURS = ("agents", "port", "listen", "user", "prefix", "limit", "keys")
 
 def kit(arguments: list[str], console: Console, errors: Console) -> int:
     """Make keys, certificates and systemd units for a server and its sites, one folder for each machine."""
-    given = own_flags(Kit, "fastfedpg kit", arguments, EXAMPLE)
+    given = own_flags(KitFlags, "fastfedpg kit", arguments, EXAMPLE)
     need_flower()
     from fastfedpg.federation.kit import folders as making
     from fastfedpg.federation.kit.machines import AUTHORITY, KIT, SERVER, KitPlan

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from fastfedpg.cli.flags import OptionalPath, need_flower, own_flags
+from fastfedpg.cli.extras import need_flower
+from fastfedpg.cli.parse_flags import OptionalPath, own_flags
 from fastfedpg.errors import InputError
 
 EXAMPLE = "fastfedpg proxy --listen 0.0.0.0:8443 --certificate server.pem --key server.key --ca ca.crt"
 
 
 @dataclass(frozen=True)
-class Proxy:
+class ProxyFlags:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
 
     listen: str
@@ -33,7 +34,7 @@ class Proxy:
 
 def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     """Stand in front of a SuperLink: pass what nodes ask, and nothing else."""
-    given = own_flags(Proxy, "fastfedpg proxy", arguments, EXAMPLE)
+    given = own_flags(ProxyFlags, "fastfedpg proxy", arguments, EXAMPLE)
     need_flower()
     from fastfedpg.federation.transport.door import Door, run_proxy
     from fastfedpg.federation.transport.keys import check_secret

@@ -9,7 +9,7 @@ from rich.console import Console
 from fastfedpg.cli import compare, server
 from fastfedpg.cli import execute as ending
 from fastfedpg.cli.consoles import noting
-from fastfedpg.cli.flags import own_flags
+from fastfedpg.cli.parse_flags import own_flags
 from fastfedpg.comparison import run_cells
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import execute, reopen, run_folder
@@ -19,7 +19,7 @@ EXAMPLE = "fastfedpg resume runs/first"
 
 
 @dataclass(frozen=True)
-class Resume:
+class ResumeFlags:
     """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
 
     folder: tyro.conf.Positional[Path]
@@ -28,7 +28,7 @@ class Resume:
 
 def resume(arguments: list[str], console: Console, errors: Console) -> int:
     """Go on with a run or a comparison that was interrupted or killed."""
-    folder = own_flags(Resume, "fastfedpg resume", arguments, EXAMPLE).folder
+    folder = own_flags(ResumeFlags, "fastfedpg resume", arguments, EXAMPLE).folder
     if (folder / run_cells.FILE).is_file():
         show = lambda title, rounds: progress(errors, title, rounds)
         again = lambda: run_cells.resume(folder, show, noting(errors))

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.flags import folder_name, new_name, option, settings_for
+from fastfedpg.cli.new_folder import new_folder
+from fastfedpg.cli.parse_flags import option, settings_for
 from fastfedpg.errors import InputError
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFlags:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
 
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
@@ -23,7 +24,7 @@ EXAMPLE = "fastfedpg run --problem compromise --algorithm fedavg_pg --eta 0.5 --
 
 def run(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
-    config, (parsed,) = settings_for((Run,), "fastfedpg run", arguments, example=EXAMPLE)
+    config, (parsed,) = settings_for((RunFlags,), "fastfedpg run", arguments, example=EXAMPLE)
     from fastfedpg.cli.execute import run_and_report  # with JAX, which --help can do without
     from fastfedpg.experiment import begin, execute
     from fastfedpg.experiment.problem import PRIVATE
@@ -32,7 +33,7 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
         raise InputError(
             f"problem '{config.problem}' is known at its agents' sites alone; fastfedpg server runs it there"
         )
-    out = parsed.out or new_name(Path("runs") / f"{folder_name(config.problem)}-{folder_name(config.algorithm)}")
+    out = parsed.out or new_folder(config.problem, config.algorithm)
     with begin(config, out, parsed.overwrite) as planned:
         work = lambda report, note: execute(planned, out, report, note=note)
         return run_and_report(planned, out, work, console, errors)

@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import room
-from fastfedpg.cli.flags import own_flags
+from fastfedpg.cli.parse_flags import own_flags
 from fastfedpg.columns import Column, lay_out, least
 from fastfedpg.experiment import run_index
 from fastfedpg.experiment.run_index import Entry
@@ -19,7 +19,7 @@ EXAMPLE = "fastfedpg runs --algorithm 'fast*' --sort gap"
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunsFlags:
     """List the runs below a folder: what each ran, how far it came, and how it ended."""
 
     folder: tyro.conf.Positional[Path] = Path("runs")
@@ -49,7 +49,7 @@ KEYS: dict[str, Any] = {
 
 def runs(arguments: list[str], console: Console, errors: Console) -> int:
     """List the runs below a folder, with their problem, algorithm, gap and state."""
-    asked = own_flags(Runs, "fastfedpg runs", arguments, EXAMPLE)
+    asked = own_flags(RunsFlags, "fastfedpg runs", arguments, EXAMPLE)
     entries = list(run_index.find(asked.folder))
     chosen = [
         e

@@ -8,7 +8,9 @@ from rich.console import Console
 
 from fastfedpg.cli import execute
 from fastfedpg.cli.consoles import noting
-from fastfedpg.cli.flags import folder_name, need_flower, new_name, option, settings_for
+from fastfedpg.cli.extras import need_flower
+from fastfedpg.cli.new_folder import new_folder
+from fastfedpg.cli.parse_flags import option, settings_for
 from fastfedpg.experiment import Plan, plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config
@@ -30,7 +32,7 @@ EXAMPLE = "--problem compromise --algorithm fast_fedpg --eta 0.5 --rounds 3"
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerFlags:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
 
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
@@ -42,7 +44,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Federate(Server):
+class FederateFlags(ServerFlags):
     """Run an algorithm with real processes on this machine: SuperLink, proxy, and a node and an agent for each site."""
 
     insecure: bool = option(False, "Without TLS and without node keys.", "run")
@@ -51,14 +53,14 @@ class Federate(Server):
 def server(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm with agents on other machines, over a Flower SuperLink."""
     example = f"fastfedpg server {EXAMPLE} --superlink 127.0.0.1:8000 --ca ca.crt"
-    about, kinds = {"problem": ELSEWHERE}, (Server, Terms, Address)
+    about, kinds = {"problem": ELSEWHERE}, (ServerFlags, Terms, Address)
     config, (given, terms, address) = settings_for(kinds, "fastfedpg server", arguments, about, example)
     need_flower()
     from fastfedpg.federation.transport import superlink
 
     plan(config)  # what can be wrong here is said before anybody is called
     superlink.check(address)
-    out = given.out or new_name(Path("runs") / f"server-{folder_name(config.algorithm)}")
+    out = given.out or new_folder("server", config.algorithm)
     ca = None if address.ca is None else address.ca.absolute()  # resumed from another folder, too
     how = Deployment(terms, replace(address, ca=ca), given.keys)
     return _begin(config, out, given.overwrite, how, console, errors)
@@ -67,10 +69,10 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
 def federate(arguments: list[str], console: Console, errors: Console) -> int:
     """Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents."""
     example = f"fastfedpg federate {EXAMPLE}"
-    about, kinds = {"problem": HERE}, (Federate, Terms)
+    about, kinds = {"problem": HERE}, (FederateFlags, Terms)
     config, (given, terms) = settings_for(kinds, "fastfedpg federate", arguments, about, example)
     need_flower()
-    out = given.out or new_name(Path("runs") / f"federate-{folder_name(config.algorithm)}")
+    out = given.out or new_folder("federate", config.algorithm)
     how = Deployment(terms, Address(insecure=given.insecure), given.keys, local=True)
     return _begin(config, out, given.overwrite, how, console, errors)
 

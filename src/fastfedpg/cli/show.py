@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.flags import OptionalInt, OptionalPath, own_flags
+from fastfedpg.cli.parse_flags import OptionalInt, OptionalPath, own_flags
 from fastfedpg.draw import style
 from fastfedpg.draw.problem_picture import portrait
 from fastfedpg.errors import InputError
@@ -24,7 +24,7 @@ EXAMPLE = "fastfedpg show compromise-grid --problem-args n=7"
 
 
 @dataclass(frozen=True)
-class Show:
+class ShowFlags:
     """Draw a problem and say what it is."""
 
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")]
@@ -45,7 +45,7 @@ class Show:
 
 def show(arguments: list[str], console: Console, errors: Console) -> int:
     """Draw a problem and say what it is."""
-    asked = own_flags(Show, "fastfedpg show", arguments, EXAMPLE)
+    asked = own_flags(ShowFlags, "fastfedpg show", arguments, EXAMPLE)
     problem = make(asked.problem, asked.problem_args, asked.agents, asked.reward_range)
     table = problem.as_table()
     stem = None if table is None else _stem(asked)
@@ -67,7 +67,7 @@ def _print(console: Console, *lines: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _stem(asked: Show) -> Path:
+def _stem(asked: ShowFlags) -> Path:
     """Where the picture goes, without suffix, if nothing is there yet."""
     stem = asked.out or Path(Path(asked.problem).name.removesuffix(".npz"))
     if stem.is_dir():
@@ -80,7 +80,7 @@ def _stem(asked: Show) -> Path:
     return stem
 
 
-def _definition(asked: Show) -> Iterator[str]:
+def _definition(asked: ShowFlags) -> Iterator[str]:
     maker = PROBLEMS.get(asked.problem)
     if maker is None:
         yield f"{asked.problem}: a problem from {'a file' if is_file(asked.problem) else 'elsewhere'}"

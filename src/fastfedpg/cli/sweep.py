@@ -9,7 +9,8 @@ from rich.console import Console
 
 from fastfedpg.cli.compare import compare_and_report
 from fastfedpg.cli.consoles import noting
-from fastfedpg.cli.flags import folder_name, new_name, option, settings_for
+from fastfedpg.cli.new_folder import new_folder
+from fastfedpg.cli.parse_flags import option, settings_for
 from fastfedpg.comparison import run_cells
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.errors import InputError
@@ -20,7 +21,7 @@ EXAMPLE = "fastfedpg sweep --problem compromise --H 5 10 20 --eta 0.1 0.5 --roun
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepFlags:
     """Run one algorithm with every combination of several values: any flag of a run may be given more than one."""
 
     budget: Literal["samples", "rounds", "bytes"] = option(
@@ -38,7 +39,7 @@ SEVERAL = ("problem_args", "policy_args", *(name for name, p in SETTINGS.items()
 def sweep(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm with every combination of several values of its settings, and compare them."""
     once, swept = split(arguments)
-    config, (parsed,) = settings_for((Sweep,), "fastfedpg sweep", once, example=EXAMPLE)
+    config, (parsed,) = settings_for((SweepFlags,), "fastfedpg sweep", once, example=EXAMPLE)
     if not swept:
         raise InputError("sweep over what? Give a flag several values, as in --H 5 10 20")
     tables = [dict(zip(swept, values, strict=True)) for values in product(*swept.values())]
@@ -47,7 +48,7 @@ def sweep(arguments: list[str], console: Console, errors: Console) -> int:
     }
     comparison = Comparison(config, (), {"all": config.eta}, parsed.budget, cells=cells)
     note, show = noting(errors), lambda title, rounds: progress(errors, title, rounds)
-    out = parsed.out or new_name(Path("runs") / f"sweep-{folder_name(config.problem)}")
+    out = parsed.out or new_folder("sweep", config.problem)
     work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
     return compare_and_report(work, out, console, errors)
 

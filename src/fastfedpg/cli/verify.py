@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fastfedpg.cli.consoles import noting, print_lines, room, say
-from fastfedpg.cli.flags import OptionalPath, new_name, own_flags
+from fastfedpg.cli.new_folder import new_folder
+from fastfedpg.cli.parse_flags import OptionalPath, own_flags
 from fastfedpg.errors import InputError
 from fastfedpg.verify.options import Show, VerifySettings
 
@@ -20,7 +21,7 @@ EXAMPLE = "fastfedpg verify --problem compromise --tau 0.1 --quick"
 
 
 @dataclass(frozen=True)
-class Verify:
+class VerifyFlags:
     """Check the paper's claims on a problem; or compare a deployed run with the simulation of its configuration."""
 
     settings: VerifySettings
@@ -36,16 +37,16 @@ class Verify:
 
 def verify(arguments: list[str], console: Console, errors: Console) -> int:
     """Check every claim of the paper on a problem, or compare a deployed run with its simulation."""
-    kind, usual = tyro.conf.OmitArgPrefixes[Verify], Verify(VerifySettings())
+    kind, usual = tyro.conf.OmitArgPrefixes[VerifyFlags], VerifyFlags(VerifySettings())
     given = own_flags(kind, "fastfedpg verify", arguments, EXAMPLE, usual)
     if given.folder is not None:
         return _deployed(given, console, errors)
-    if given.seeds != Verify.seeds:
+    if given.seeds != VerifyFlags.seeds:
         raise InputError("seeds are for the folder of a deployed run; a report on the theory has its own")
     return _claims(given, console, errors)
 
 
-def _deployed(given: Verify, console: Console, errors: Console) -> int:
+def _deployed(given: VerifyFlags, console: Console, errors: Console) -> int:
     from fastfedpg.experiment.progress import progress
     from fastfedpg.federation import equals_simulation
 
@@ -58,13 +59,13 @@ def _deployed(given: Verify, console: Console, errors: Console) -> int:
     return 0 if found.good else 1
 
 
-def _claims(given: Verify, console: Console, errors: Console) -> int:
+def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
     from fastfedpg.experiment import run_folder
     from fastfedpg.files import clear_parts
     from fastfedpg.verify import agenda as parts
     from fastfedpg.verify import report
 
-    out = given.out or new_name(Path("runs") / "verify")
+    out = given.out or new_folder("verify")
     run_folder.check_folder(out, given.overwrite)
     for file in report.names(out):
         if file.is_dir():

@@ -26,7 +26,7 @@ from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
-from fastfedpg.experiment.run import begin, execute, reopen
+from fastfedpg.experiment.recorded_run import begin, execute, reopen
 from fastfedpg.files import clear_parts, hold, is_held, write_text
 from fastfedpg.parameters import LETTERS
 from fastfedpg.precision import float64

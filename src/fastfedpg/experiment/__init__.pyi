@@ -4,9 +4,9 @@ from .learned import Learned as Learned
 from .learned import load as load
 from .plan import Plan as Plan
 from .plan import plan as plan
-from .run import Interrupted as Interrupted
-from .run import begin as begin
-from .run import execute as execute
-from .run import reopen as reopen
-from .run import resume as resume
-from .run import run as run
+from .recorded_run import Interrupted as Interrupted
+from .recorded_run import begin as begin
+from .recorded_run import execute as execute
+from .recorded_run import reopen as reopen
+from .recorded_run import resume as resume
+from .recorded_run import run as run

@@ -20,7 +20,7 @@ from fastfedpg.problems.npz import read_npz
 from fastfedpg.statistics import bootstrap
 
 
-class Worth(NamedTuple):
+class Returns(NamedTuple):
     """The mean return in the user's units, and the ends of its 95% interval; both are the mean where it is exact."""
 
     mean: float
@@ -76,7 +76,7 @@ class Learned:
         return np.asarray(self.policy.action(choice))
 
     @float64
-    def evaluate(self, env: Any = None, episodes: int = 100, seed: int = 0, deterministic: bool = False) -> Worth:
+    def evaluate(self, env: Any = None, episodes: int = 100, seed: int = 0, deterministic: bool = False) -> Returns:
         """What the policy is worth, in an environment of Gymnasium's or in the run's own problem.
 
         In an environment it is the return of an episode, undiscounted. Without one it is exact, and discounted, where
@@ -92,7 +92,7 @@ class Learned:
         if not known.played:
             returns = known.evaluator()(self.theta[None]).returns[0]
             exact = float(returns.mean() if self.agent is None else returns[self.agent])
-            return Worth(exact, exact, exact, np.zeros(0))
+            return Returns(exact, exact, exact, np.zeros(0))
         try:
             return _interval(self._played(known.as_environments(), episodes, seed))
         finally:
@@ -139,9 +139,9 @@ class Learned:
         return path
 
 
-def _interval(returns: np.ndarray) -> Worth:
+def _interval(returns: np.ndarray) -> Returns:
     mean, low, high = bootstrap(returns)
-    return Worth(float(mean), float(low), float(high), returns)
+    return Returns(float(mean), float(low), float(high), returns)
 
 
 def load(folder: Path | str, seed: int | None = None, agent: int | None = None) -> Learned:

@@ -31,7 +31,7 @@ Gain = Float[Array, "m n"]
 Square = Float[Array, "n n"]
 
 
-class Model(NamedTuple):
+class LinearSystem(NamedTuple):
     """What all agents share."""
 
     A: Any  # (n, n)
@@ -40,9 +40,9 @@ class Model(NamedTuple):
     gamma: Any
     noise: Any  # s
 
-    def like(self, x: Array) -> "Model":
+    def like(self, x: Array) -> "LinearSystem":
         """All numbers in its dtype."""
-        return Model(*(jnp.asarray(number, x.dtype) for number in self))
+        return LinearSystem(*(jnp.asarray(number, x.dtype) for number in self))
 
 
 DOUBLINGS = 40
@@ -59,7 +59,7 @@ class Solved(NamedTuple):
     stable: Bool[Array, ""]
 
 
-def solve(model: Model, F: Gain, X: Square, Y: Square) -> Solved:
+def solve(model: LinearSystem, F: Gain, X: Square, Y: Square) -> Solved:
     """sum_k M^k X M'^k, sum_k M'^k Y M^k, and whether M^k has vanished at the end."""
 
     def double(_: Any, carry: tuple[Square, Square, Square]) -> tuple[Square, Square, Square]:
@@ -71,28 +71,28 @@ def solve(model: Model, F: Gain, X: Square, Y: Square) -> Solved:
     return Solved((X + X.T) / 2, (Y + Y.T) / 2, jnp.abs(M).max() < VANISHED)
 
 
-def evaluated(model: Model, Q: Square, R: Float[Array, "m m"], F: Gain) -> Solved:
+def evaluated(model: LinearSystem, Q: Square, R: Float[Array, "m m"], F: Gain) -> Solved:
     """Sigma_F and P_F."""
     return solve(model, F, model.Sigma, Q + F.T @ R @ F)
 
 
-def cost(model: Model, Q: Square, R: Float[Array, "m m"], F: Gain, Sigma_F: Square) -> Float[Array, ""]:
+def cost(model: LinearSystem, Q: Square, R: Float[Array, "m m"], F: Gain, Sigma_F: Square) -> Float[Array, ""]:
     """tr((Q + F'R F) Sigma_F) + s^2 tr R / (1 - gamma)."""
     return jnp.sum((Q + F.T @ R @ F) * Sigma_F) + model.noise**2 * jnp.trace(R) / (1 - model.gamma)
 
 
-def objective(model: Model, Q: Square, R: Float[Array, "m m"], F: Gain) -> Float[Array, ""]:
+def objective(model: LinearSystem, Q: Square, R: Float[Array, "m m"], F: Gain) -> Float[Array, ""]:
     """J(F); infinite outside the stable set."""
     found = evaluated(model, Q, R, F)
     return jnp.where(found.stable, cost(model, Q, R, F, found.Sigma_F), jnp.inf)
 
 
-def advantage(model: Model, R: Float[Array, "m m"], F: Gain, P: Square) -> Gain:
+def advantage(model: LinearSystem, R: Float[Array, "m m"], F: Gain, P: Square) -> Gain:
     """E_F = (R + gamma B'P B) F - gamma B'P A, which is zero where F is the best answer to P."""
     return R @ F - model.gamma * model.B.T @ P @ (model.A - model.B @ F)
 
 
-def gradient(model: Model, Q: Square, R: Float[Array, "m m"], F: Gain) -> Gain:
+def gradient(model: LinearSystem, Q: Square, R: Float[Array, "m m"], F: Gain) -> Gain:
     """2 E_F Sigma_F; NaN outside the stable set.
 
     By the equation of P_F, d tr(P_F Sigma) = tr(X Sigma_F) for the change X of Q + F'R F + gamma Acl'P Acl at fixed P,

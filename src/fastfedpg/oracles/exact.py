@@ -13,19 +13,19 @@ from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import Kernel, Sparse, as_kernel
 
 
-class Model(NamedTuple):
+class Dynamics(NamedTuple):
     """The dynamics as plain arrays."""
 
     P: Array | np.ndarray | Sparse
     rho: Array | np.ndarray
 
 
-def prepare(P: np.ndarray | Sparse, rho: np.ndarray) -> Model:
+def prepare(P: np.ndarray | Sparse, rho: np.ndarray) -> Dynamics:
     """The dynamics of one agent, or with a leading axis of all of them."""
-    return Model(P, rho)
+    return Dynamics(P, rho)
 
 
-def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.0) -> Oracle:
+def exact(model: Dynamics, cost: Float[Array, "S A"], gamma: float, tau: float = 0.0) -> Oracle:
     """The exact policy gradient: Eq. (4), computed as Eq. (9). It costs no environment steps."""
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
@@ -36,7 +36,7 @@ def exact(model: Model, cost: Float[Array, "S A"], gamma: float, tau: float = 0.
     return knowing(gradient, Tabular(model.P, cost, model.rho, gamma, tau))
 
 
-def truncated(model: Model, cost: Float[Array, "S A"], gamma: float, K: int, tau: float = 0.0) -> Oracle:
+def truncated(model: Dynamics, cost: Float[Array, "S A"], gamma: float, K: int, tau: float = 0.0) -> Oracle:
     """The truncated gradient, nabla_K J_i = E[Eq. (5)]: the exact gradient of the K-step objective."""
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:
@@ -55,7 +55,7 @@ def knowing(gradient: Callable[[Theta, Own, Batch], Theta], known: Tabular | Non
     return Oracle(_nothing, _play_nothing, gradient, _no_steps, tabular=None if known is None else lambda: known)
 
 
-def _as(theta: Theta, model: Model, cost: Float[Array, "S A"]) -> tuple[Kernel, Array, Array]:
+def _as(theta: Theta, model: Dynamics, cost: Float[Array, "S A"]) -> tuple[Kernel, Array, Array]:
     """All numbers in theta's dtype."""
     return as_kernel(model.P, theta.dtype), jnp.asarray(cost, theta.dtype), jnp.asarray(model.rho, theta.dtype)
 

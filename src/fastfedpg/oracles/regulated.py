@@ -8,7 +8,7 @@ from fastfedpg.mdp import regulator
 from fastfedpg.oracles.exact import knowing
 
 
-def lqr(model: regulator.Model, Q: Float[Array, "n n"], R: Float[Array, "m m"]) -> Oracle:
+def lqr(model: regulator.LinearSystem, Q: Float[Array, "n n"], R: Float[Array, "m m"]) -> Oracle:
     """The exact gradient 2 E_F Sigma_F for theta = F, row by row; NaN where F is not stable. It costs no steps."""
 
     def gradient(theta: Theta, own: Own, batch: Batch) -> Theta:

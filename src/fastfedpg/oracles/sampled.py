@@ -27,7 +27,7 @@ Weights = Callable[[Float[Array, "B K"]], Float[Array, "B K"]]
 Generator = UInt32[Array, "4"]
 
 
-class Model(NamedTuple):
+class DrawTables(NamedTuple):
     """The dynamics as tables to draw from."""
 
     next: Draw  # one for each (s, a), in the order of theta
@@ -53,11 +53,11 @@ class Trajectories:
         return self.visited % self.A
 
 
-def prepare(P: Any, rho: np.ndarray) -> Model:
+def prepare(P: Any, rho: np.ndarray) -> DrawTables:
     """The dynamics of one agent, or with a leading axis of all of them."""
     flat = lambda x: x.reshape(*x.shape[:-3], -1, x.shape[-1])  # (s, a) in the order of theta
     rows = tabulate(flat(P.p), flat(P.next)) if isinstance(P, Sparse) else tabulate(flat(P))
-    return Model(rows, tabulate(rho))
+    return DrawTables(rows, tabulate(rho))
 
 
 def generators(key: RngKey, B: int) -> UInt32[Array, "B 4"]:
@@ -85,7 +85,7 @@ def draw(table: Draw, row: Int[Array, ""] | int, v: Int[Array, ""]) -> Int[Array
     return flat[i + 1 + ((v & (2**rest - 1)) >= flat[i])]
 
 
-def play(model: Model, below: Int[Array, "S others"], g: Generator, K: int) -> Int[Array, " K"]:
+def play(model: DrawTables, below: Int[Array, "S others"], g: Generator, K: int) -> Int[Array, " K"]:
     """One trajectory of K steps, two draws each: one for the state, one for the action."""
     A = below.shape[1] + 1
 
@@ -134,7 +134,7 @@ COMPILED = (whole, to_go, leave_one_out)
 
 
 def _oracle(
-    model: Model, cost: Float[Array, "S A"], gamma: float, tau: float, B: int, K: int, weights: Weights
+    model: DrawTables, cost: Float[Array, "S A"], gamma: float, tau: float, B: int, K: int, weights: Weights
 ) -> Oracle:
     S, A = cost.shape
     model = jax.tree.map(jnp.asarray, model)
@@ -189,13 +189,13 @@ def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Ar
     return lax.platform_dependent(*given, cpu=compiled, default=plain) if there else plain(*given)
 
 
-def reinforce(model: Model, cost: Float[Array, "S A"], gamma: float, B: int, K: int, tau: float = 0.0) -> Oracle:
+def reinforce(model: DrawTables, cost: Float[Array, "S A"], gamma: float, B: int, K: int, tau: float = 0.0) -> Oracle:
     """Eq. (5) to the letter, averaged over B trajectories: (sum_t gamma^t r_t) (sum_k grad log pi(a_k|s_k))."""
     return _oracle(model, cost, gamma, tau, B, K, whole)
 
 
 def gpomdp(
-    model: Model,
+    model: DrawTables,
     cost: Float[Array, "S A"],
     gamma: float,
     B: int,

@@ -84,10 +84,10 @@ class LQRArrays:
         return {"n": self.n, "m": self.m}
 
     @property
-    def model(self) -> regulator.Model:
+    def model(self) -> regulator.LinearSystem:
         """What all agents share, as the equations take it."""
         Sigma = self.Sigma0 + self.gamma * self.noise**2 / (1 - self.gamma) * self.B @ self.B.T
-        return regulator.Model(self.A, self.B, Sigma, self.gamma, self.noise)
+        return regulator.LinearSystem(self.A, self.B, Sigma, self.gamma, self.noise)
 
     def average(self) -> Self:
         """The one agent with the costs Qbar and Rbar: J and its gradient are its own, by linearity."""

@@ -139,7 +139,7 @@ def evaluator(problem: LQRArrays) -> Callable[[Any], Evaluation]:
 @jax.jit
 def _evaluated(model: Any, Q: Any, R: Any, W: Any, F_star: Any, F: Any) -> tuple[Any, Any, Any]:
     """J_i of all agents, the gap of a common gain, and ||grad J||^2 or the mean of the agents' own."""
-    shared = regulator.Model(*model)
+    shared = regulator.LinearSystem(*model)
 
     def agent(Q: Any, R: Any, F: Any) -> tuple[Any, Any, Any]:
         Sigma_F, P_F, stable = regulator.evaluated(shared, Q, R, F)
@@ -160,7 +160,7 @@ def _evaluated(model: Any, Q: Any, R: Any, W: Any, F_star: Any, F: Any) -> tuple
 
 @partial(jax.jit, static_argnums=0)
 def _mapped(function: Callable[..., Any], model: Any, Q: Any, R: Any, F: Any) -> Any:
-    return jax.vmap(function, in_axes=(None, 0, 0, None))(regulator.Model(*model), Q, R, F)
+    return jax.vmap(function, in_axes=(None, 0, 0, None))(regulator.LinearSystem(*model), Q, R, F)
 
 
 @float64

@@ -36,7 +36,7 @@ def loop(
     return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,), first_seed)
 
 
-class Run(NamedTuple):
+class SeedRun(NamedTuple):
     """One seed between two rounds; a round makes a new one, so that it counts as a whole or not at all."""
 
     seed: int
@@ -104,7 +104,9 @@ def loop_records(
         yield noted
 
 
-def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], schedule: Schedule, run: Run, t: int) -> Run:
+def one_round(
+    problem: Problem, algorithm: Algorithm, tasks: list[Task], schedule: Schedule, run: SeedRun, t: int
+) -> SeedRun:
     """Every exchange in turn: each participant answers, the answers are combined, the server moves on."""
     seed, state, down, memory, own, drift, steps = (
         run.seed,
@@ -141,7 +143,7 @@ def one_round(problem: Problem, algorithm: Algorithm, tasks: list[Task], schedul
         state, down = moved(e, len(who) / problem.N, state, down, up, key, who, ids)
     if not finite(algorithm.policy(state)):
         raise Diverged(t + 1, None, None, seed)
-    return Run(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + len(who), extra)
+    return SeedRun(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + len(who), extra)
 
 
 def tasks_of(problem: Problem) -> list[Task]:
@@ -149,23 +151,23 @@ def tasks_of(problem: Problem) -> list[Task]:
     return [at(problem.tasks, i) for i in range(problem.N)]
 
 
-def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> Run:
+def _start(problem: Problem, algorithm: Algorithm, theta: Any, seed: int) -> SeedRun:
     state, down, memory = algorithm.init(theta, problem.N)
     kept = [
         begun(algorithm, problem.oracle(task), theta, at(memory, k), key_for(seed, 0, "own", int(problem.ids[k])))
         for k, task in enumerate(tasks_of(problem))
     ]
     extra = dict.fromkeys(extras(problem, algorithm, theta), float("nan"))
-    return Run(seed, state, down, tuple(m for m, _ in kept), tuple(own for _, own in kept), extra=extra)
+    return SeedRun(seed, state, down, tuple(m for m, _ in kept), tuple(own for _, own in kept), extra=extra)
 
 
-def continued(N: int, standing: Standing, r: int, seed: int) -> Run:
+def continued(N: int, standing: Standing, r: int, seed: int) -> SeedRun:
     """The run that stands there as the r-th."""
     state, down, memory, own = (at(part, r) for part in standing.parts)
     each = lambda tree: tuple(at(tree, i) for i in range(N))
     drift, steps, taken = float(standing.drift[r]), int(standing.steps[r]), int(standing.taken[r])
     extra = {name: float(x[r]) for name, x in standing.extra.items()}
-    return Run(seed, state, down, each(memory), each(own), drift, steps, taken, extra)
+    return SeedRun(seed, state, down, each(memory), each(own), drift, steps, taken, extra)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -12,7 +12,7 @@ from fastfedpg.theory.constants import (
     variance_bound,
 )
 from fastfedpg.theory.estimates import (
-    Interval,
+    Estimate,
     domination_estimate,
     hessian_norm,
     heterogeneity,
@@ -39,8 +39,8 @@ __all__ = [
     "C_PAPER",
     "C",
     "Condition",
+    "Estimate",
     "G",
-    "Interval",
     "Parameters",
     "Pilot",
     "Round",

@@ -27,7 +27,7 @@ ROUNDING = 1e-12
 """Gaps below this part of the largest are rounding, and left out of mu."""
 
 
-class Interval(NamedTuple):
+class Estimate(NamedTuple):
     """An estimate and the ends of its confidence interval."""
 
     mean: float
@@ -79,7 +79,7 @@ def smoothness_estimate(gradients: Gradients, segments: Any, points: int = 3) ->
     return float(jax.jit(lambda at: jnp.max(lax.map(lambda theta: hessian_norm(gradients, theta), at)))(at))
 
 
-def variance_estimate(estimates: Any, mean: Any, level: float = 0.95) -> Interval:
+def variance_estimate(estimates: Any, mean: Any, level: float = 0.95) -> Estimate:
     """sigma^2 = E||estimate - mean||^2 from R samples (R, d) with a known mean (d,), and its Student-t interval.
 
     With agents, (R, N, d) and (N, d): the largest of them. Each agent's interval is then at level 1 - (1 - level)/N
@@ -93,7 +93,7 @@ def variance_estimate(estimates: Any, mean: Any, level: float = 0.95) -> Interva
         raise InputError(f"{R} samples; an interval needs at least 2")
     at = squares.mean(axis=0)
     half = stdtrit(R - 1, 1 - (1 - level) / (2 * N)) * squares.std(axis=0, ddof=1) / np.sqrt(R)
-    return Interval(float(at.max()), float((at - half).max()), float((at + half).max()))
+    return Estimate(float(at.max()), float((at - half).max()), float((at + half).max()))
 
 
 def domination_estimate(norms_sq: Any, gaps: Any) -> float:

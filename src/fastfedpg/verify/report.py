@@ -31,7 +31,7 @@ WIDE = 130
 """Columns from which on the table also says what each row compares."""
 
 
-class Report(NamedTuple):
+class Verification(NamedTuple):
     """What was found."""
 
     rows: list[Row]
@@ -78,7 +78,7 @@ def verify(
     work: Sequence[Part] | None = None,
     show: Show = unseen,
     note: Callable[[str], None] = warnings.warn,
-) -> Report:
+) -> Verification:
     """Check every claim, on a problem if one is given or named; verify.json and pictures go to the folder `out`.
 
     `work` are the parts to do, all of them unless given.
@@ -95,7 +95,7 @@ def verify(
         for name, value in drawn.items():
             data[name] = {**data[name], **value} if isinstance(data.get(name), dict) else value
     rows = decided(rows)
-    return Report(rows, [] if out is None else _write(out, settings, rows, data, note))
+    return Verification(rows, [] if out is None else _write(out, settings, rows, data, note))
 
 
 def _write(

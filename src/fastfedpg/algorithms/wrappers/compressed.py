@@ -57,7 +57,7 @@ float32 = rounded(jnp.float32)
 half = rounded(jnp.float16)
 
 
-class Kept(NamedTuple):
+class Coded(NamedTuple):
     """What the algorithm keeps at an agent, and what of each exchange's uploads was not heard yet."""
 
     memory: Memory
@@ -81,14 +81,14 @@ def compressed(algorithm: Algorithm, codec: Codec, feedback: bool = True) -> Alg
         return algorithm._replace(exchanges=tuple(plain))
 
     def fed_back(k: int, e: Exchange) -> Exchange:
-        def agent(kept: Kept, own: Own, down: Down, oracle: Oracle, key: RngKey) -> tuple[Kept, Own, Up, Info]:
+        def agent(kept: Coded, own: Own, down: Down, oracle: Oracle, key: RngKey) -> tuple[Coded, Own, Up, Info]:
             memory, own, up, info = e.agent(kept.memory, own, down, oracle, key)
             if not coded[k]:
-                return Kept(memory, kept.errors), own, up, info
+                return Coded(memory, kept.errors), own, up, info
             up = jax.tree.map(jnp.add, kept.errors[k], up)
             heard = codec.decode(codec.encode(up, codec_key(key)))
             error = jax.tree.map(jnp.subtract, up, heard)
-            return Kept(memory, (*kept.errors[:k], error, *kept.errors[k + 1 :])), own, up, info
+            return Coded(memory, (*kept.errors[:k], error, *kept.errors[k + 1 :])), own, up, info
 
         return e._replace(agent=agent, codec=codec if coded[k] else None)
 
@@ -104,11 +104,11 @@ def compressed(algorithm: Algorithm, codec: Codec, feedback: bool = True) -> Alg
             ups.append(up)
         return tuple(ups)
 
-    def open(memory: Memory, theta: Theta, oracle: Oracle, own: Own, key: RngKey) -> Kept:
+    def open(memory: Memory, theta: Theta, oracle: Oracle, own: Own, key: RngKey) -> Coded:
         memory = memory if algorithm.open is None else algorithm.open(memory, theta, oracle, own, key)
         one = lambda memory, theta, own: uploads(memory, theta, own, oracle, key)
         forms = [form if c else () for form, c in zip(jax.eval_shape(one, memory, theta, own), coded, strict=True)]
-        return Kept(memory, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), tuple(forms)))
+        return Coded(memory, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), tuple(forms)))
 
     own_words = algorithm.personalise
     personalise = None if own_words is None else lambda theta, kept: own_words(theta, kept.memory)

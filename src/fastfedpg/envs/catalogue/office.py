@@ -31,7 +31,7 @@ _GAIN = np.linalg.solve(_RATES, _STAY - np.eye(2))  # what a constant rate of ch
 _MEAN = np.linalg.inv(_RATES)[0]  # x_1 - x_0 = R mean(x) + u, where dx = R x + u
 
 
-class State(NamedTuple):
+class OfficeState(NamedTuple):
     """An office at the beginning of an hour."""
 
     hour: Int[Array, ""]  # of the year
@@ -121,7 +121,7 @@ SEEN = (
 hours in which they are expected, time of day, weekday, time of the year, and (price - 0.30) / 0.15."""
 
 
-def observe(state: State) -> Float[Array, "10"]:
+def observe(state: OfficeState) -> Float[Array, "10"]:
     """The numbers of SEEN."""
     day, year = 2 * jnp.pi * (state.hour % 24) / 24, 2 * jnp.pi * (state.hour % YEAR) / YEAR
     return jnp.stack(
@@ -140,14 +140,14 @@ def observe(state: State) -> Float[Array, "10"]:
     )
 
 
-def start(hour: Int[Array, ""], key: RngKey) -> State:
+def start(hour: Int[Array, ""], key: RngKey) -> OfficeState:
     """An office at this hour, at 18 to 24 degrees throughout, in some weather."""
     warm, weather = jax.random.split(key)
     air = jax.random.uniform(warm, (), float, 18, 24)
-    return State(hour, air, air, 3 * jax.random.normal(weather, (), float), jnp.bool_(False))
+    return OfficeState(hour, air, air, 3 * jax.random.normal(weather, (), float), jnp.bool_(False))
 
 
-def advance(state: State, action: Float[Array, "2"], key: RngKey) -> tuple[State, Hour]:
+def advance(state: OfficeState, action: Float[Array, "2"], key: RngKey) -> tuple[OfficeState, Hour]:
     """One hour: the heat pump brings the air to a set point by its end, or as near as its power allows."""
     weather, flip = jax.random.split(key)
     outdoor, sun = outdoors(state.hour, state.weather)
@@ -161,4 +161,4 @@ def advance(state: State, action: Float[Array, "2"], key: RngKey) -> tuple[State
     seen = Hour(state.hour, mean, outdoor, occupied, heat / COP, price(state.hour))
     changed = 0.98 * state.weather + 3 * np.sqrt(1 - 0.98**2) * jax.random.normal(weather, (), state.weather.dtype)
     odd = jax.random.uniform(flip) < jnp.where(state.odd, 0.6, 0.01)  # 2.5 hours, on average
-    return State(state.hour + 1, air, mass, changed, odd), seen
+    return OfficeState(state.hour + 1, air, mass, changed, odd), seen

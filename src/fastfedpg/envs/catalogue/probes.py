@@ -22,7 +22,7 @@ from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.spaces import Discrete, Space, box
 
 
-class State(NamedTuple):
+class ProbeState(NamedTuple):
     """Where a probe is."""
 
     k: Array  # steps taken
@@ -37,7 +37,7 @@ class Probe(NamedTuple):
     value: Callable[..., Any]
 
 
-Reward = Callable[[Any, State, Any], Any]
+Reward = Callable[[Any, ProbeState, Any], Any]
 """reward(task, state, action), with the state from which the action was taken."""
 
 
@@ -48,20 +48,20 @@ def _probe(
     steps: int,
     gamma: float,
     actions: Space = Discrete(2),  # noqa: B008
-    see: Callable[[State], Any] = lambda state: state.k,
+    see: Callable[[ProbeState], Any] = lambda state: state.k,
     ends: bool = True,
     drawn: bool = False,
 ) -> Probe:
-    def observe(state: State) -> Array:
+    def observe(state: ProbeState) -> Array:
         return jnp.reshape(jnp.asarray(see(state), float), (1,))
 
-    def reset(task: Task, key: RngKey) -> tuple[State, Array]:
+    def reset(task: Task, key: RngKey) -> tuple[ProbeState, Array]:
         shown = jax.random.rademacher(key, (), float) if drawn else jnp.zeros((), float)
-        state = State(jnp.int32(0), shown, jnp.zeros((), float))
+        state = ProbeState(jnp.int32(0), shown, jnp.zeros((), float))
         return state, observe(state)
 
-    def step(task: Task, state: State, action: Array, key: RngKey) -> Step:
-        new = State(state.k + 1, state.shown, action[0].astype(float))
+    def step(task: Task, state: ProbeState, action: Array, key: RngKey) -> Step:
+        new = ProbeState(state.k + 1, state.shown, action[0].astype(float))
         gained = jnp.asarray(reward(task, state, action[0]), float)
         return Step(new, observe(new), gained, (new.k >= steps) & ends)
 

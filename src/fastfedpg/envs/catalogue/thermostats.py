@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from fastfedpg.core import RngKey, Task, Theta
 from fastfedpg.envs import jax_env
-from fastfedpg.envs.catalogue.office import BAND, PUMP, SEEN, YEAR, Hour, State, action, advance, observe, start
+from fastfedpg.envs.catalogue.office import BAND, PUMP, SEEN, YEAR, Hour, OfficeState, action, advance, observe, start
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.errors import InputError
@@ -43,12 +43,12 @@ def reward(building: Building, seen: Hour) -> Float[Array, "*h"]:
 def environment() -> Env:
     """An office, for a task that is a Building; an episode starts at any hour of the year."""
 
-    def reset(task: Task, key: RngKey) -> tuple[State, Array]:
+    def reset(task: Task, key: RngKey) -> tuple[OfficeState, Array]:
         when, rest = jax.random.split(key)
         state = start(jax.random.randint(when, (), 0, YEAR, jnp.int32), rest)
         return state, observe(state)
 
-    def step(task: Task, state: State, action: Array, key: RngKey) -> Step:
+    def step(task: Task, state: OfficeState, action: Array, key: RngKey) -> Step:
         new, seen = advance(state, action, key)
         return Step(new, observe(new), reward(task, seen), jnp.bool_(False))
 
@@ -128,7 +128,7 @@ def trace(control: Control, days: int, seed: Int[Array, ""] | int, first: Int[Ar
     """
     key, opening = jax.random.split(jax.random.key(seed))
 
-    def step(state: State, k: Int[Array, ""]) -> tuple[State, Hour]:
+    def step(state: OfficeState, k: Int[Array, ""]) -> tuple[OfficeState, Hour]:
         acting, moving = jax.random.split(jax.random.fold_in(key, k))
         return advance(state, control(observe(state), acting), moving)
 
