@@ -9,8 +9,9 @@ import pytest
 import fastfedpg
 from fastfedpg import Config
 from fastfedpg.experiment import plan
+from fastfedpg.experiment import recorded_run as run
 from fastfedpg.problems import PROBLEMS
-from stopped_runs import CONFIG, numbers, run
+from stopped_runs import CONFIG, numbers
 
 plan_once = cache(lambda toml: plan(fastfedpg.experiment.config.from_mapping(tomllib.loads(toml))))
 

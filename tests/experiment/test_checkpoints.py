@@ -13,9 +13,10 @@ from safetensors.numpy import load_file
 import fastfedpg
 from commands import command
 from fastfedpg import Config, InputError, files
+from fastfedpg.experiment import recorded_run as run
 from fastfedpg.experiment import run_folder
 from fastfedpg.runtime import Diverged
-from stopped_runs import CONFIG, edit, killed, newest, numbers, rounds_kept, run, state
+from stopped_runs import CONFIG, edit, killed, newest, numbers, rounds_kept, state
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 

@@ -14,8 +14,9 @@ import fastfedpg
 from commands import command
 from fastfedpg import files
 from fastfedpg.experiment import checkpoints
+from fastfedpg.experiment import recorded_run as run
 from fastfedpg.runtime import shapes
-from stopped_runs import CONFIG, DRAWN, FILES, OFTEN, flags, killed, newest, numbers, rounds_kept, run
+from stopped_runs import CONFIG, DRAWN, FILES, OFTEN, flags, killed, newest, numbers, rounds_kept
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
