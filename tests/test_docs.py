@@ -71,7 +71,7 @@ def test_paper_page_names_what_exists():
 
 
 LAYERS = (
-    "errors messages precision children columns",
+    "errors messages precision children columns cache",
     "files kinds",
     "parameters",
     "signatures",

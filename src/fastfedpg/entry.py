@@ -33,7 +33,10 @@ def _forget_oldest(folder: Path) -> None:
     files = []
     for file in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):
-            about = file.stat()
+            about = file.lstat()
+            if about.st_uid != os.geteuid():  # put there before the folder was ours alone
+                file.unlink()
+                continue
             files.append((about.st_mtime, about.st_size, file))
     total = 0
     for _, size, file in sorted(files, reverse=True):
@@ -45,16 +48,22 @@ def _forget_oldest(folder: Path) -> None:
 def keep_programs() -> None:
     """JAX keeps compiled programs in the user's cache folder, so that the same command compiles only once.
 
-    JAX_COMPILATION_CACHE_DIR says where instead; empty, it keeps none. Where nothing can be written nothing is kept.
+    JAX_COMPILATION_CACHE_DIR says where instead; empty, it keeps none. Where nothing can be written nothing is kept,
+    and nothing where somebody else could write: a program is code.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
+    from fastfedpg.cache import NotOurs, private_folder
+
     try:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastfedpg" / "programs"
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder()
+        folder = private_folder("programs")
         if not os.access(folder, os.W_OK):
             return
         _forget_oldest(folder)
+    except NotOurs as error:
+        sys.stderr.write(f"fastfedpg: note: compiled programs are not kept: {error}\n")
+        return
     except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.kernels.library import NAMES, load
+from fastfedpg.kernels import library
 
 SWITCH = "FASTFEDPG_KERNELS"
 """An environment variable: `off` does without."""
@@ -25,13 +25,22 @@ def available() -> bool:
     if os.environ.get(SWITCH) == "off":
         return False
     try:
-        library = load()
+        loops = library.load(lambda words: logging.getLogger("fastfedpg").warning("%s", words))
     except (OSError, RuntimeError, LookupError, subprocess.SubprocessError) as error:  # RuntimeError: no home
         logging.getLogger("fastfedpg").warning("sampling runs without its compiled loops, more slowly: %s", error)
         return False
-    for name in NAMES:
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+    for name in library.NAMES:
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(loops, name)), platform="cpu")
     return True
+
+
+@functools.cache
+def build() -> str:
+    """Which implementation sampling uses here: `plain`, or `c` and a short hash of source, flags and compiler.
+
+    Asks for the compiled loops, and hence compiles them where that was never done: ask where something is sampled.
+    """
+    return f"c {library.build()}" if available() else "plain"
 
 
 def play(next: Any, first: Any, below: Any, g: Any, K: int) -> Any:

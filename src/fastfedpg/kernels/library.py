@@ -1,18 +1,21 @@
-"""From C to a library that can be called: compiled for this machine, kept in the user's cache, loaded if whole."""
+"""From C to a library that can be called: compiled for this machine, kept in the user's cache, loaded if it is ours."""
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import jax
 
+from fastfedpg.cache import NotOurs, is_ours, private_folder
 from fastfedpg.files import write_atomically
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("rollouts.c", "weigh.h"))
@@ -22,27 +25,48 @@ SECONDS = 60.0
 """A compiler that takes longer is done without."""
 
 
-def load() -> ctypes.CDLL:
-    """The library, from the cache or freshly compiled."""
-    names = (os.environ.get("CC"), "cc", "gcc", "clang")
-    compiler = next((found for name in names if name and (found := shutil.which(name))), None)
-    if compiler is None:
-        raise LookupError("no C compiler (cc, gcc or clang) was found")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastfedpg"
+def load(note: Callable[[str], None]) -> ctypes.CDLL:
+    """The library, from the cache or freshly compiled; what it can't be kept for is noted."""
+    compiler = _compiler()
     stem = f"rollouts-{_fingerprint(compiler)}"
-    with contextlib.suppress(OSError):  # none that is whole, or one that can't be loaded
-        return _open_library(
-            next((file for file in sorted(cache.glob(f"{stem}-*.so")) if _is_whole(file)), cache / stem)
-        )
+    cache = _cache(note)
+    with contextlib.suppress(OSError):  # none that is ours and whole, or one that can't be loaded
+        for file in sorted(cache.glob(f"{stem}-*.so")) if cache else ():
+            if is_ours(file) and _is_whole(file):
+                return _open_library(file)
     with tempfile.TemporaryDirectory(prefix="fastfedpg-") as folder:
         fresh = Path(folder) / "rollouts.so"
         _compile(compiler, fresh)
         with contextlib.suppress(OSError):  # nothing may be executed there, on some systems
             opened = _open_library(fresh)
-            with contextlib.suppress(OSError):  # no home, or no room in it
-                _keep(fresh, cache / f"{stem}-{_digest(fresh.read_bytes())}.so")
+            with contextlib.suppress(OSError):  # no room in it
+                _keep(fresh, stem, cache)
             return opened
-        return _open_library(_keep(fresh, cache / f"{stem}-{_digest(fresh.read_bytes())}.so"))
+        return _open_library(_keep(fresh, stem, cache))
+
+
+def build() -> str:
+    """Of what the numbers of the compiled loops can depend on: their source, the flags and the compiler."""
+    return _digest(repr((_sources(), FLAGS, _version(_compiler()))).encode())[:12]
+
+
+def _compiler() -> str:
+    names = (os.environ.get("CC"), "cc", "gcc", "clang")
+    compiler = next((found for name in names if name and (found := shutil.which(name))), None)
+    if compiler is None:
+        raise LookupError("no C compiler (cc, gcc or clang) was found")
+    return compiler
+
+
+def _cache(note: Callable[[str], None]) -> Path | None:
+    """Where libraries are kept, or nowhere: then each process compiles its own."""
+    try:
+        return private_folder()
+    except NotOurs as error:
+        note(f"compiled loops are not kept, and none is taken from there: {error}")
+    except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
+        pass
+    return None
 
 
 def _open_library(file: Path) -> ctypes.CDLL:
@@ -54,21 +78,24 @@ def _open_library(file: Path) -> ctypes.CDLL:
     return library
 
 
-def _keep(fresh: Path, kept: Path) -> Path:
-    """Put a whole file in its place: others load it at the same time, on this machine or on another."""
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _keep(fresh: Path, stem: str, cache: Path | None) -> Path:
+    """Put a whole file in its place: others of our processes load it at the same time, here or on another machine."""
+    if cache is None:
+        raise OSError("there is no folder to keep it in")
+    kept = cache / f"{stem}-{_digest(fresh.read_bytes())}.so"
     with write_atomically(kept) as part:
+        part.touch(0o600, exist_ok=False)
         shutil.copyfile(fresh, part)
     return kept
 
 
 def _is_whole(file: Path) -> bool:
-    """Whether a file is what its name says; part of a library would not be refused, but end the process."""
-    return file.is_file() and file.stem.endswith(f"-{_digest(file.read_bytes())}")
+    """Whether a file is what was compiled; part of a library would not be refused, but end the process."""
+    return file.stem.endswith(f"-{_digest(file.read_bytes())}")
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
+    return hashlib.sha256(data).hexdigest()
 
 
 def _compile(compiler: str, to: Path) -> None:
@@ -85,9 +112,17 @@ def _fingerprint(compiler: str) -> str:
         processor = {line for line in lines if line.lower().startswith(("flags", "features", "model name", "cpu part"))}
     except OSError:
         processor = {platform.processor()}
-    sources = [file.read_bytes() for file in SOURCES]
-    parts = (*sources, _run([compiler, "--version"]).stdout, version("jaxlib"), platform.machine(), sorted(processor))
-    return _digest(repr((*parts, *FLAGS)).encode())
+    parts = (_sources(), _version(compiler), version("jaxlib"), platform.machine(), sorted(processor), FLAGS)
+    return _digest(repr(parts).encode())[:16]
+
+
+def _sources() -> list[bytes]:
+    return [file.read_bytes() for file in SOURCES]
+
+
+@functools.cache
+def _version(compiler: str) -> bytes:
+    return _run([compiler, "--version"]).stdout
 
 
 def _run(words: list[str]) -> "subprocess.CompletedProcess[bytes]":
