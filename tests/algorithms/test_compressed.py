@@ -61,7 +61,7 @@ def test_the_identity_changes_nothing_to_the_bit(make, feedback):
     """e + u - u = 0 exactly, and 0 + u = u."""
     plain = make()
     for run in (loop, simulate):
-        one, two = run(SAMPLED, plain, 4, 2), run(SAMPLED, compressed(plain, IDENTITY, feedback), 4, 2)
+        one, two = run(SAMPLED, plain, 2, 2), run(SAMPLED, compressed(plain, IDENTITY, feedback), 2, 2)
         np.testing.assert_array_equal(one.theta, two.theta)
         assert one.final("bytes_up")[0] == two.final("bytes_up")[0]
 
@@ -100,10 +100,10 @@ def test_feedback_telescopes(run):
 @pytest.mark.parametrize("name", METHODS)
 def test_loop_equals_simulate(name):
     """To rounding, with noise in the codec too: agent and wrapper encode with one key."""
-    arguments = (SAMPLED, METHODS[name], 5, 2)
+    arguments = (SAMPLED, METHODS[name], 3, 2)
     one, two = loop(*arguments, participants=2), simulate(*arguments, participants=2)
     np.testing.assert_allclose(one.theta, two.theta, atol=1e-9)
-    assert np.abs(one.theta - simulate(SAMPLED, FAST, 5, 2, participants=2).theta).max() > 1e-6
+    assert np.abs(one.theta - simulate(SAMPLED, FAST, 3, 2, participants=2).theta).max() > 1e-6
 
 
 def test_the_wrapper_knows_what_noise_was_sent():
