@@ -109,6 +109,9 @@ def main() -> None:
     code = cli.main()
     code = _flushed(code)
     if code == 130:  # interrupted: a second Ctrl-C must not reach the interpreter while it takes JAX apart
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in requests:
+            signal.signal(number, signal.SIG_IGN)
+        if pools := sys.modules.get("fastfedpg.gym_workers.pool"):
+            pools.close_all()
         os._exit(code)
     sys.exit(code)

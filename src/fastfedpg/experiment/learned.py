@@ -17,6 +17,7 @@ from fastfedpg.files import write_atomically
 from fastfedpg.policies import Policy, plain
 from fastfedpg.precision import float64
 from fastfedpg.problems.npz import read_npz
+from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.statistics import bootstrap
 
 
@@ -108,9 +109,8 @@ class Learned:
             key = key_for(seed, 0, "evaluate", i)
             return known.play(self.policy, task, theta, key, episodes, self.planned.steps).rewards.sum(axis=1)
 
-        found = np.asarray(jax.jit(jax.vmap(returns, in_axes=(None, 0, 0)))(self.theta, tasks, chosen))
-        if known.host_error is not None and (error := known.host_error()) is not None:
-            raise error
+        with in_own_words(self.planned.problem):
+            found = np.asarray(jax.jit(jax.vmap(returns, in_axes=(None, 0, 0)))(self.theta, tasks, chosen))
         return found.mean(axis=0)
 
     def _episodes(self, env: Any, episodes: int, seed: int, deterministic: bool) -> np.ndarray:

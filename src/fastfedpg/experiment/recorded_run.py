@@ -140,7 +140,8 @@ def execute(
         state, stopped = "failed", error
     finally:
         if planned.problem.release is not None:
-            planned.problem.release()
+            with _uninterrupted():
+                planned.problem.release()
     with _uninterrupted():
         if state == "interrupted":
             stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")

@@ -143,10 +143,9 @@ def _meant(value: Any) -> Any:
 def is_environment(x: Any) -> bool:
     """Whether this is an environment of Gymnasium's, or several as one."""
     try:
-        import gymnasium
+        return make_env.is_environment(x)
     except ModuleNotFoundError:
         return False
-    return isinstance(x, gymnasium.Env | gymnasium.vector.VectorEnv)
 
 
 def _agents(envs: Any, rewards: Any, agents: int | None) -> list[tuple[Any, Any]]:

@@ -16,6 +16,13 @@ def made(specification: Any, arguments: dict[str, Any], render_mode: str | None 
     return gymnasium.make(specification, render_mode=render_mode, **{"disable_env_checker": True, **arguments})
 
 
+def is_environment(x: Any) -> bool:
+    """Whether this is an environment of Gymnasium's, or several as one."""
+    import gymnasium
+
+    return isinstance(x, gymnasium.Env | gymnasium.vector.VectorEnv)
+
+
 @contextlib.contextmanager
 def without_deprecations(what: Any) -> Iterator[None]:
     """While MuJoCo loads a model: no word about 'settotalmass', which is in Gymnasium's files and not the user's."""
@@ -57,11 +64,15 @@ def build(given: tuple[Any, Any], render: bool = False) -> Any:
         except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as why:
             extra = "mujoco" if "mujoco" in f"{why}".lower() else ""
             raise Refused(f"{why}" + f"; it comes with: pip install 'fastfedpg[{extra}]'" * bool(extra)) from None
-    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+    if not is_environment(env):
         raise Wrong(f"its factory returned {type(env).__name__}, which is no gymnasium.Env and no VectorEnv")
     if reward is None:
         return env
-    wrapped = reward(env)
-    if not isinstance(wrapped, gymnasium.Env | gymnasium.vector.VectorEnv):
-        raise Wrong(f"its reward wrapper returned {type(wrapped).__name__}, which is no gymnasium.Env")
+    try:
+        wrapped = reward(env)
+        if not is_environment(wrapped):
+            raise Wrong(f"its reward wrapper returned {type(wrapped).__name__}, which is no gymnasium.Env")
+    except BaseException:
+        env.close()
+        raise
     return wrapped

@@ -55,6 +55,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_POOLS: "weakref.WeakSet[Pool]" = weakref.WeakSet()
+
+
+def close_all() -> None:
+    """Close every environment that there is, where the interpreter ends without doing so itself."""
+    for pool in list(_POOLS):
+        pool.close()
+
+
 class Pool:
     """At most `count` processes for the environments of some agents: there from their first job until their `release`.
 
@@ -76,12 +85,19 @@ class Pool:
         self.owner = os.getpid()
         self.lock = threading.Lock()
         self.failed: EnvironmentFailed | InputError | None = None
+        self.over = False
         self.free = weakref.finalize(self, _free, self.members, self.files, self.owner)
+        _POOLS.add(self)
 
     def release(self) -> None:
         """End the processes and give their memory back; the next job starts them anew."""
         with self.lock:
             _free(self.members, self.files, self.owner)
+
+    def close(self) -> None:
+        """End the processes for good: what is still being computed somewhere can't start new ones."""
+        self.over = True
+        self.release()
 
     def host_error(self) -> EnvironmentFailed | InputError | None:
         """What ended the last call, if it failed; asked again, nothing."""
@@ -111,6 +127,8 @@ class Pool:
         busy: dict[Any, Member] = {}
         pause, looked = min(self.patience / 4, 0.5), time.monotonic()
         while left or busy:
+            if self.over:
+                raise EnvironmentFailed("the environments are closed, since the program is about to end")
             while left and idle:
                 member, number = idle.pop(), left.popleft()
                 member.give(number, jobs[number], self.agents[jobs[number].agent])
@@ -142,6 +160,7 @@ class Pool:
             raise self._died(member, job)
         patience = max(self.patience, START) if member.beat[0] <= shared_memory.BUILDING else self.patience
         if member.silent() > patience and not member.talk.poll():
+            member.stuck = True
             raise EnvironmentFailed(
                 f"{self._whose(job)}, {self._place(member, job)}: no sign of life for {patience:g} "
                 "s; its process was ended (patience=… allows it more)"

@@ -18,6 +18,15 @@ def frames(
     """Pictures of one episode: of its start, and after each `every` steps."""
     beat[1], beat[0] = 0, BUILDING
     env = drawable(given)
+    try:
+        return _episode(env, policy, beat, theta, noise, seed, every)
+    finally:
+        env.close()
+
+
+def _episode(
+    env: Any, policy: Any, beat: Any, theta: np.ndarray, noise: np.ndarray, seed: int, every: int
+) -> list[np.ndarray]:
     read, write = reader(env.observation_space), writer(env.action_space)
     now = np.zeros((1, math.prod(env.observation_space.shape or (1,))), noise.dtype)
     beat[0] = RESETTING
@@ -34,7 +43,6 @@ def frames(
             pictures.append(drawn(env))
         if terminated or truncated:
             break
-    env.close()
     return pictures
 
 
@@ -47,8 +55,10 @@ def drawable(given: Any) -> Any:
     except Exception as why:
         raise Refused(f"building it with render_mode='rgb_array' failed with {blamed(why)}") from why
     if hasattr(env, "single_observation_space"):
+        env.close()
         raise Refused("a vector environment; give a factory of a single one to draw it")
     if env.render_mode != "rgb_array":
+        env.close()
         raise Refused(
             f"its render_mode is {env.render_mode!r}; give its factory a parameter render_mode, "
             "which is 'rgb_array' for pictures"

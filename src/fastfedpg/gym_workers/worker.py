@@ -4,7 +4,11 @@ Arrays are in memory shared with the parent; over the connection come small mess
 """
 
 import mmap
+import os
 import pickle
+import signal
+import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,12 +23,18 @@ from fastfedpg.gym_workers.rollout import Singles, Vector, play
 from fastfedpg.gym_workers.shared_memory import BUILDING, RESULTS, layout, views
 
 
+class Ended(BaseException):
+    """The parent asks for the end, whatever is being done."""
+
+
 class Worker:
     """What is kept between messages: environments, policies, and the view of the shared memory."""
 
     def __init__(self, memory: int, beat: Any) -> None:
         self.memory, self.beat = memory, beat
         self.given: dict[bytes, Any] = {}
+        self.built: list[Any] = []  # every environment, to be closed at the end
+        self.building, self.asked = False, False
         self.first: dict[bytes, Any] = {}
         self.envs: dict[bytes, Any] = {}
         self.policies: dict[bytes, Any] = {}
@@ -38,18 +48,41 @@ class Worker:
         if code:
             self.policies[policy] = pickle.loads(code)
 
+    def build(self, environment: bytes) -> Any:
+        """A new environment, which is remembered; a request to end waits for it, since half of one can't be closed."""
+        self.building = True
+        try:
+            self.built.append(build(self.given[environment]))
+        finally:
+            self.building = False
+        if self.asked:
+            raise Ended
+        return self.built[-1]
+
+    def end(self, number: int, frame: object) -> None:
+        """What a request to end does."""
+        self.asked = True
+        if not self.building:
+            raise Ended
+
+    def close(self) -> None:
+        """Close every environment once, whatever the others make of it."""
+        for env in {id(env): env for env in self.built}.values():
+            with suppress(BaseException):
+                env.close()
+        self.built.clear()
+
     def described(self, environment: bytes) -> dict[str, Any]:
         """See `described`; what was built for it is played in later."""
-        self.first[environment] = build(self.given[environment])
+        self.first[environment] = self.build(environment)
         return described(self.first[environment])
 
     def made(self, environment: bytes) -> Any:
         """An agent's environments, built when they are first asked for."""
         if environment not in self.envs:
-            given = self.given[environment]
-            rest = [self.first.pop(environment, None) or build(given)]
+            rest = [self.first.pop(environment, None) or self.build(environment)]
             several = hasattr(rest[0], "single_observation_space")
-            envs = Vector(rest[0]) if several else Singles(lambda: rest.pop() if rest else build(given))
+            envs = Vector(rest[0]) if several else Singles(lambda: rest.pop() if rest else self.build(environment))
             self.envs[environment] = envs
         return self.envs[environment]
 
@@ -76,15 +109,31 @@ def main(connection: int, lifeline: int, memory: int, front: int, number: int) -
     talk: Connection[Any, Any] = Connection(connection)
     beat = memoryview(mmap.mmap(memory, front)).cast("q")[2 * number : 2 * number + 2]
     worker = Worker(memory, beat)
-    while True:
-        news, name, args = talk.recv()
-        try:
-            worker.know(*news)
-            answer = "done", getattr(worker, name)(*args)
-        except Refused as why:
-            answer = "refused", f"{why}"
-        except Wrong as why:
-            answer = "failed", f"{why}"
-        except Exception as why:
-            answer = "failed", f"raised {blamed(why)}"
-        talk.send(answer)
+    signal.signal(signal.SIGTERM, worker.end)
+    try:
+        while True:
+            talk.send(_answer(worker, *talk.recv()))
+    except (Ended, EOFError, OSError):  # OSError: nobody listens any more
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        worker.close()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(0)  # at once: the parent waits for it
+
+
+def _answer(worker: Worker, news: Any, name: str, args: Any) -> tuple[str, Any]:
+    """What comes of one message, whatever the environment's code raises."""
+    try:
+        worker.know(*news)
+        return "done", getattr(worker, name)(*args)
+    except Ended:
+        raise
+    except Refused as why:
+        return "refused", f"{why}"
+    except Wrong as why:
+        return "failed", f"{why}"
+    except BaseException as why:
+        return "failed", f"raised {blamed(why)}"

@@ -48,6 +48,7 @@ class Member:
     job: int | None = None
     seen: tuple[int, int] = (0, 0)
     since: float = 0.0
+    stuck: bool = False  # it has been given up, and is asked for nothing more
 
     def give(self, number: int, job: Job, environment: Sent) -> None:
         """Hand it a job, with what it has not been sent before."""
@@ -80,15 +81,23 @@ class Member:
         )
 
 
+CLOSE_SECONDS = 3.0
+"""What the processes have to close their environments, once they are asked to."""
+
+
 def end(members: list[Member], owner: int) -> None:
-    """End the processes and what they have started; one that was forked off the owner leaves them alone."""
-    if os.getpid() != owner:
+    """End the processes, which close their environments first; one that was forked off the owner leaves them alone."""
+    if os.getpid() != owner or not members:
         return
-    children.end((member.process for member in members), seconds=0)
-    for member in members:
-        member.talk.close()
-        member.lifeline.close()
-    members.clear()
+    processes = [member.process for member in members]
+    try:
+        children.end([member.process for member in members if not member.stuck], CLOSE_SECONDS)
+    finally:  # also if there is no time to wait for it
+        children.end(processes, seconds=0)
+        for member in members:
+            member.talk.close()
+            member.lifeline.close()
+        members.clear()
 
 
 def pickled(x: Any, what: str) -> Sent:

@@ -1,6 +1,7 @@
 """Environments by name: of this library, of Gymnasium and gymnax, or of a user's own function."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -53,11 +54,11 @@ def own_environments(
     """One agent's environments at its own site, from what the site's function has returned."""
     from fastfedpg.gym_workers.adapter import environments, is_environment
 
+    _close(made)
     given, rest = _split(problem, arguments)
     if rest:
         raise InputError(f"problem '{problem}' has no argument {next(iter(rest))}; it takes {', '.join(SETTINGS)}")
     if is_environment(made):
-        made.close()
         user_function.stays(problem)
         make = user_function.function(problem)
         factory = partial(make, number) if user_function.takes_number(make) else make
@@ -81,8 +82,8 @@ def _own(
     if user_function.takes_number(make) and agents is None:
         raise InputError(f"problem '{problem}' is made for one agent at a time: give --agents, how many there are")
     made = user_function.called(problem, 0)
+    _close(made)
     if is_environment(made):
-        made.close()
         user_function.stays(problem)
         factories = (
             [partial(make, i) for i in range(agents or 1)]
@@ -102,6 +103,15 @@ def _own(
             f"problem '{problem}' is one agent's own at its site, a Problem; fastfedpg server and agent run it there"
         )
     raise InputError(f"problem '{problem}' returns a {type(made).__name__}; it must return {user_function.RETURNS}")
+
+
+def _close(made: Any) -> None:
+    """Close what a function has built in this process: what is played is made anew, where it is played."""
+    from fastfedpg.gym_workers.adapter import is_environment
+
+    for env in filter(is_environment, made if isinstance(made, list | tuple) else [made]):
+        with suppress(Exception):
+            env.close()
 
 
 def _split(problem: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Why a message is not finite, where the problem can say: a theta without a value, or what is amiss in a batch."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,14 +53,16 @@ def _compiled(sample: Callable[..., Any], *given: Any) -> Any:
 
 @contextmanager
 def in_own_words(problem: Problem) -> Iterator[None]:
-    """What an environment outside JAX has raised, in the place of what JAX makes of it."""
+    """What an environment outside JAX has raised, in the place of what JAX makes of it; Ctrl-C there stays Ctrl-C."""
     try:
         yield
     except Exception as error:  # what a callback raises comes back as one or another of JAX's
         own = None if problem.host_error is None else problem.host_error()
-        if own is None:
-            raise
-        raise own from error
+        if own is not None:
+            raise own from error
+        if re.search(r"\nKeyboardInterrupt\b.*\s*$", str(error)):  # the last line of the callback's traceback
+            raise KeyboardInterrupt from None  # it came while a callback was at work in this very thread
+        raise
 
 
 def explain_value(problem: Problem, theta: Any) -> str:
