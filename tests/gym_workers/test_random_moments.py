@@ -15,10 +15,22 @@ from stopped_runs import SCRIPT, state
 
 MOMENTS = 40
 LIMIT = 60.0
-WORDS = (
-    "--problem noted_envs:make --agents 2 --policy linear --oracle gpomdp --B 2 --K 3 --H 1 --eta 0.01 "
-    "--evaluation-episodes 2 --rounds 100000 --checkpoint-rounds 50"
-).split()
+WORDS = [
+    *("--problem", "noted_envs:make", "--agents", "2", "--policy", "linear", "--oracle", "gpomdp", "--B", "2", "--K"),
+    *(
+        "3",
+        "--H",
+        "1",
+        "--eta",
+        "0.01",
+        "--evaluation-episodes",
+        "2",
+        "--rounds",
+        "100000",
+        "--checkpoint-rounds",
+        "50",
+    ),
+]
 
 
 @pytest.mark.kills
