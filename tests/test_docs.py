@@ -71,8 +71,9 @@ def test_paper_page_names_what_exists():
 
 
 LAYERS = (
-    "errors messages precision children columns cache",
-    "files kinds",
+    "errors",
+    "messages precision children columns cache memory",
+    "files kinds npz_headers",
     "parameters",
     "signatures",
     "registry",

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from fastfedpg.errors import printable
+
 GUTTER = "  "
 """Between two columns."""
 
@@ -35,6 +37,7 @@ def least(columns: Sequence[Column]) -> int:
 
 def lay_out(columns: Sequence[Column], width: int) -> list[str]:
     """The lines of a table: heads, a rule, rows. It is wider than asked where a word would have to be broken."""
+    columns = [x._replace(head=printable(x.head), cells=[*map(printable, x.cells)]) for x in columns]
     widths, spare = [column.least for column in columns], max(0, width - least(columns))
     while spare and any(w < column.most for w, column in zip(widths, columns, strict=True)):
         k = min((k for k, column in enumerate(columns) if widths[k] < column.most), key=lambda k: widths[k])

@@ -1,18 +1,34 @@
 """Errors for the person who made the mistake, and the nearest name to an unknown one."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control codes, those that turn the direction of text around, line separators, and bytes that are no text."""
 
-class InputError(ValueError):
+
+def printable(text: object) -> str:
+    """Text from elsewhere on one line, with what a terminal would obey written out: a newline is \\n, escape \\x1b."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
+class Told(Exception):
+    """Words for a person, which may quote a file or somebody's code: they are printable, on one line."""
+
+    def __init__(self, words: object = "") -> None:
+        super().__init__(printable(words))
+
+
+class InputError(Told, ValueError):
     """Something given by the user is wrong; the message says what, where, and what would be right."""
 
 
-class Stopped(RuntimeError):
+class Stopped(Told, RuntimeError):
     """A run that can't go on now, and why; nothing is lost, and it can be resumed."""
 
 
-class EnvironmentFailed(RuntimeError):
+class EnvironmentFailed(Told, RuntimeError):
     """An environment outside JAX that raised, hung, died or said what it can't say; the message names its agent."""
 
 

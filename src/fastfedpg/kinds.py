@@ -40,7 +40,7 @@ def _truth(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or "\0" in value:
         raise ValueError
     return value
 
@@ -78,7 +78,7 @@ def _anything(value: Any) -> Any:
 WHOLE = Kind("a whole number", "INT", _whole)
 NUMBER = Kind("a number", "FLOAT", _number)
 TRUTH = Kind("true or false", "", _truth)
-TEXT = Kind("text", "STR", _text)
+TEXT = Kind("text, without a NUL", "STR", _text)
 SIZES = Kind("the layers' sizes, such as 64 or 64x64", "INTxINT…", _sizes)
 PAIR = Kind("two numbers", "LO HI", _pair)
 NUMBERS = Kind("numbers", "FLOAT …", _numbers)

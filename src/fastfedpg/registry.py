@@ -112,7 +112,9 @@ def load(kind: str, name: str) -> Callable[..., Any]:
     try:
         with importable(Path.cwd() / folder):
             found = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if type(error) is KeyboardInterrupt:
+            raise
         gone = error.name if isinstance(error, ModuleNotFoundError) else None
         if gone is None or not f"{module}.".startswith(f"{gone}."):
             raise InputError(f"{what}: module '{module}' can't be imported: {raised(error)}") from error
@@ -122,9 +124,32 @@ def load(kind: str, name: str) -> Callable[..., Any]:
         ) from None
     made = getattr(found, function, None)
     if callable(made):
+        _check_signature(what, made)
         return made
     own = [k for k, f in vars(found).items() if inspect.isfunction(f) and f.__module__ == found.__name__]
     raise unknown(f"function of {found.__file__ or module}", function, own)
+
+
+def _check_signature(what: str, made: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(made)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{what} does not say what it takes, as a function written in Python does; name one of your own"
+        ) from None
+
+
+@contextmanager
+def told(what: str, instead: str = "") -> Iterator[None]:
+    """Whatever a user's own code raises, as a mistake in words; Ctrl-C stays what it is, and so does what we say."""
+    try:
+        yield
+    except InputError:
+        raise
+    except BaseException as error:
+        if type(error) is KeyboardInterrupt:
+            raise
+        raise InputError(f"{what}: {raised(error)}{instead}") from error
 
 
 _LOADED: dict[Path, tuple[str, Any]] = {}

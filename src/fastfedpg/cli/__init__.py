@@ -73,6 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not arguments or arguments[0] in ("-h", "--help"):
             console.print(_help(), highlight=False, markup=False, soft_wrap=True)
             return 0 if arguments else 2
+        if wrong := [word for word in arguments if "\0" in word]:
+            raise InputError(f"{wrong[0]}: no name or path has a NUL in it")
         if arguments[0] == "--version":
             from fastfedpg.experiment import run_folder
 

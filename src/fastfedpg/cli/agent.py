@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fastfedpg.cli.consoles import LogFormatter
 from fastfedpg.cli.extras import need_flower
 from fastfedpg.cli.parse_flags import option, settings_for
 from fastfedpg.federation.terms import Keys
@@ -47,7 +48,9 @@ def agent(arguments: list[str], console: Console, errors: Console) -> int:
     from fastfedpg.federation.transport import agent_socket, unix_socket
     from fastfedpg.files import clear_parts, hold
 
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("fastfedpg").setLevel(logging.INFO)
     unix_socket.check(given.socket, given.group)  # before anything that takes long
     built = site.build(config, given.agent, given.keys, given.tell)

@@ -16,7 +16,7 @@ from fastfedpg.cli.parse_flags import option, parse
 from fastfedpg.comparison import printed, run_cells, table
 from fastfedpg.comparison.run_cells import Report
 from fastfedpg.comparison.spec import Comparison, from_file
-from fastfedpg.errors import EnvironmentFailed
+from fastfedpg.errors import EnvironmentFailed, printable
 from fastfedpg.experiment import Interrupted
 from fastfedpg.experiment.progress import progress
 from fastfedpg.experiment.words import words_of
@@ -141,5 +141,5 @@ def compare_and_report(work: Callable[[], Report], out: Path, console: Console, 
         console.print(words, soft_wrap=True, highlight=False, markup=False)
     for file in report.files:
         if file.suffix != ".svg":
-            console.print(f"written: {file}", soft_wrap=True, highlight=False, markup=False)
+            console.print(f"written: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
     return 0

@@ -1,5 +1,6 @@
 """Where commands print."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -8,16 +9,18 @@ from typing import Any
 
 from rich.console import Console
 
+from fastfedpg.errors import printable
+
 
 def say(errors: Console, message: str, code: int) -> int:
     """One line of plain words on stderr, and the exit code that goes with it."""
-    errors.print(f"fastfedpg: {message}", soft_wrap=True, highlight=False, markup=False)
+    errors.print(f"fastfedpg: {printable(message)}", soft_wrap=True, highlight=False, markup=False)
     return code
 
 
 def noting(errors: Console) -> Callable[[str], None]:
     """Says on stderr what a person should know but what stops nothing."""
-    return lambda words: errors.print(f"note: {words}", soft_wrap=True, highlight=False, markup=False)
+    return lambda words: errors.print(f"note: {printable(words)}", soft_wrap=True, highlight=False, markup=False)
 
 
 UNBROKEN = 100_000
@@ -49,7 +52,7 @@ class QuietConsole(Console):
     def print(self, *objects: Any, **how: Any) -> None:
         """Print, or say once why that is not possible."""
         try:
-            super().print(*objects, **how)
+            super().print(*(_seen(x) if isinstance(x, str) else x for x in objects), **how)
         except OSError as error:
             self.on_broken_pipe()
             if not self.stderr:
@@ -59,6 +62,24 @@ class QuietConsole(Console):
         """A reader that has gone away is no reason to stop: go on without a word."""
         self.quiet = True
         discard(sys.stderr if self.stderr else sys.stdout)
+
+
+class LogFormatter(logging.Formatter):
+    """A log in which every record is one line, and what it quotes of an exception is indented below it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        record.msg, record.args = printable(record.getMessage()), ()
+        return super().format(record)
+
+    def formatException(self, ei: Any) -> str:
+        """A traceback, with the message that it quotes."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _seen(text: str) -> str:
+    """Text whose lines are our own, and may quote what is not."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def discard(stream: Any) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw import style
-from fastfedpg.errors import EnvironmentFailed, InputError, Stopped
+from fastfedpg.errors import EnvironmentFailed, InputError, Stopped, printable
 from fastfedpg.experiment import Interrupted, Plan, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.journal import Note
@@ -31,7 +31,7 @@ def where(planned: Plan, found: Checkpoint | None) -> str:
 def run_and_report(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
     """Run what was planned, and say how it ended."""
     config = planned.config
-    note, title = noting(errors), f"{config.algorithm} on {planned.name}"
+    note, title = noting(errors), printable(f"{config.algorithm} on {planned.name}")
     for words in planned.notes:
         note(words)
     try:
@@ -44,14 +44,14 @@ def run_and_report(planned: Plan, out: Path, work: Work, console: Console, error
     except Stopped as error:
         return say(errors, f"stopped: {error}; {run_folder.kept(out)}", 1)
     except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {error}; {run_folder.kept(out)}", 1)
+        return say(errors, f"failed: {' '.join(str(error).split())}; {run_folder.kept(out)}", 1)
     pictures = _picture(out, title, result, note)
     print_lines(console, _results(config.algorithm, result, room(console)))
     if planned.known is not None and not planned.known.played:
         console.print(planned.standpoint.words, soft_wrap=True, highlight=False, markup=False)
-    console.print(f"results: {out}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"results: {printable(out)}", soft_wrap=True, highlight=False, markup=False)
     for file in pictures[:1]:
-        console.print(f"picture: {file}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"picture: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
     return 0
 
 

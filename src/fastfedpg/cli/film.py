@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.parse_flags import OptionalInt, OptionalPath, own_flags
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 
 EXAMPLE = "fastfedpg film runs/carts --agent 3 --every 2"
 
@@ -46,5 +46,5 @@ def film(arguments: list[str], console: Console, errors: Console) -> int:
         if runs:
             errors.print(f"film {k + 1} of {len(runs)}: {run.name}", soft_wrap=True, highlight=False, markup=False)
         number = films.film(run, out, asked.agent, asked.seed, asked.steps, asked.every)
-        console.print(f"{number} pictures: {out}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"{number} pictures: {printable(out)}", soft_wrap=True, highlight=False, markup=False)
     return 0

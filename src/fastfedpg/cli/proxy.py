@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fastfedpg.cli.extras import need_flower
 from fastfedpg.cli.parse_flags import OptionalPath, own_flags
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 
 EXAMPLE = "fastfedpg proxy --listen 0.0.0.0:8443 --certificate server.pem --key server.key --ca ca.crt"
 
@@ -51,7 +51,7 @@ def proxy(arguments: list[str], console: Console, errors: Console) -> int:
     if not host or not port.isdecimal():
         raise InputError(f"listen = {given.listen}; it must be HOST:PORT")
     upstream = f"{'http' if given.insecure else 'https'}://{given.superlink}"
-    say = lambda words: print(words, file=sys.stderr, flush=True)
+    say = lambda words: print(printable(words), file=sys.stderr, flush=True)
     listen = (host.strip("[]"), int(port))
     run_proxy(Door(listen, upstream, given.limit, given.certificate, given.key, given.ca), say)
     return 0

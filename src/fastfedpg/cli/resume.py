@@ -11,7 +11,7 @@ from fastfedpg.cli import execute as ending
 from fastfedpg.cli.consoles import noting
 from fastfedpg.cli.parse_flags import own_flags
 from fastfedpg.comparison import run_cells
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment import execute, reopen, run_folder
 from fastfedpg.experiment.progress import progress
 
@@ -36,7 +36,10 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
     state = run_folder.state(folder)
     if state == "finished":
         console.print(
-            f"{folder}: the run has finished; there is nothing to do", highlight=False, soft_wrap=True, markup=False
+            f"{printable(folder)}: the run has finished; there is nothing to do",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
         )
         return 0
     if state == "diverged":

@@ -12,6 +12,7 @@ from rich.console import Console
 from fastfedpg.cli.consoles import room
 from fastfedpg.cli.parse_flags import own_flags
 from fastfedpg.columns import Column, lay_out, least
+from fastfedpg.errors import printable
 from fastfedpg.experiment import run_index
 from fastfedpg.experiment.run_index import Entry
 
@@ -63,7 +64,7 @@ def runs(arguments: list[str], console: Console, errors: Console) -> int:
         _print(chosen, console)
     hidden = f" of {len(entries)}" if len(chosen) < len(entries) else ""
     count = "1 run" if len(chosen) == 1 and not hidden else f"{len(chosen)}{hidden} runs"
-    console.print(f"{count} below {asked.folder}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{count} below {printable(asked.folder)}", highlight=False, soft_wrap=True, markup=False)
     if any(e.state == "interrupted" for e in chosen):
         console.print("fastfedpg resume FOLDER goes on with one that was interrupted", highlight=False, markup=False)
     return 0

@@ -12,7 +12,7 @@ from rich.console import Console
 from fastfedpg.cli.parse_flags import OptionalInt, OptionalPath, own_flags
 from fastfedpg.draw import style
 from fastfedpg.draw.problem_picture import portrait
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.experiment.words import Pairs
 from fastfedpg.problems import (
@@ -58,7 +58,7 @@ def show(arguments: list[str], console: Console, errors: Console) -> int:
         written = portrait(stem, table, f"{problem.name}: what each agent is paid for")
     except OSError as error:
         raise InputError(f"{stem.parent}: the picture can't be written there ({error.strerror})") from None
-    _print(console, f"\npicture: {', '.join(map(str, written))}")
+    _print(console, f"\npicture: {', '.join(map(printable, written))}")
     return 0
 
 
@@ -83,7 +83,7 @@ def _stem(asked: ShowFlags) -> Path:
 def _definition(asked: ShowFlags) -> Iterator[str]:
     maker = PROBLEMS.get(asked.problem)
     if maker is None:
-        yield f"{asked.problem}: a problem from {'a file' if is_file(asked.problem) else 'elsewhere'}"
+        yield f"{printable(asked.problem)}: a problem from {'a file' if is_file(asked.problem) else 'elsewhere'}"
         return
     defaults = {k: p.default for k, p in inspect.signature(maker).parameters.items()}
     given = {**defaults, **asked.problem_args, **({} if asked.agents is None else {"agents": asked.agents})}
@@ -94,4 +94,4 @@ def _definition(asked: ShowFlags) -> Iterator[str]:
 def _rows(rows: dict[str, str]) -> Iterator[str]:
     width = max(map(len, rows))
     for name, value in rows.items():
-        yield f"{name:<{width}}  {value}"
+        yield f"{name:<{width}}  {printable(value)}"

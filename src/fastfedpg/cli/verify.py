@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import OptionalPath, own_flags
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 from fastfedpg.verify.options import Show, VerifySettings
 
 EXAMPLE = "fastfedpg verify --problem compromise --tau 0.1 --quick"
@@ -83,7 +83,7 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
         console.print(words, soft_wrap=True, highlight=False, markup=False)
     for file in found.files:
         if file.suffix != ".svg":
-            console.print(f"written: {file}", soft_wrap=True, highlight=False, markup=False)
+            console.print(f"written: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
     return 0 if found.good else 1
 
 

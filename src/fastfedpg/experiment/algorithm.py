@@ -9,7 +9,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
 from fastfedpg.policies import Policy
 from fastfedpg.problems import AnyProblem
-from fastfedpg.registry import Choice, raised
+from fastfedpg.registry import Choice, told
 from fastfedpg.tables import ALGORITHMS
 
 
@@ -24,13 +24,13 @@ def make(chosen: Choice, **other: Any) -> Algorithm:
     args = {**chosen.args, **other}
     if isinstance(args.get("optimiser"), str):
         args["optimiser"] = optimisers.make(args["optimiser"])
-    try:
-        made = ALGORITHMS.resolve(chosen.name)(**args)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, InputError):
-            raise
-        said = str(error) if isinstance(error, ValueError) else raised(error)
-        raise InputError(f"algorithm '{chosen.name}': {said}") from None
+    with told(f"algorithm '{chosen.name}'"):
+        try:
+            made = ALGORITHMS.resolve(chosen.name)(**args)
+        except ValueError as error:  # a setting that can't be: it says what is wrong
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"algorithm '{chosen.name}': {error}") from None
     if not isinstance(made, Algorithm):
         what = type(made).__name__
         raise InputError(f"algorithm '{chosen.name}' returns a {what}; it must return a fastfedpg.Algorithm")

@@ -279,6 +279,8 @@ def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str
         args, said = {**args, **own}, said.get("name", usual)
     if not (isinstance(said, str) or (said is None and kind == "policy")):
         raise InputError(f"{where}: {kind} is {said!r}; it must be text, or a table with a name")
+    if "\0" in (said or ""):
+        raise InputError(f"{where}: {kind} is {said!r}; no name or path has a NUL in it")
     read[kind] = said
     if kind in ("problem", "policy"):
         read[f"{kind}_args"] = args

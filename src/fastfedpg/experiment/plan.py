@@ -1,7 +1,7 @@
 """From a configuration to what it names, with everything checked that can be checked before anything is run."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, schedule
 from fastfedpg.policies import Policy
 from fastfedpg.precision import float64
 from fastfedpg.problems import AnyProblem
-from fastfedpg.registry import is_own, raised
+from fastfedpg.registry import is_own, told
 from fastfedpg.runtime import MessageSizes, Schedule
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
@@ -158,15 +158,11 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
 
 @contextmanager
 def _of_the_users_own(config: Config) -> Iterator[None]:
-    """What a user's own algorithm raises when it is walked through for the first time, told as every other mistake."""
-    try:
+    """What a user's own algorithm or oracle raises when it is first walked through, told as every other mistake."""
+    own = [kind for kind in ("algorithm", "oracle") if is_own(getattr(config, kind))]
+    what = " or ".join(f"{kind} '{getattr(config, kind)}'" for kind in own)
+    with told(f"{what}, in its first round") if own else nullcontext():
         yield
-    except (InputError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        if not is_own(config.algorithm):
-            raise
-        raise InputError(f"algorithm '{config.algorithm}', in its first round: {raised(error)}") from error
 
 
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:

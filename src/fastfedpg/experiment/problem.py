@@ -15,6 +15,7 @@ from fastfedpg.problems import PLAYED, AnyProblem, with_policy
 from fastfedpg.problems.npz import read_npz
 from fastfedpg.problems.user_function import is_own
 from fastfedpg.runtime import counting_oracle
+from fastfedpg.runtime.schedule import check_seeds
 from fastfedpg.spaces import Box
 
 PRIVATE = "private"
@@ -59,6 +60,7 @@ def build(config: Config) -> Built:
     if config.problem == PRIVATE or (is_own(config.problem) and config.parameters is not None):
         return Built(None, *_private(config))
     built = build_known(config, problems.make(config.problem, config.problem_args, config.agents, config.reward_range))
+    check_seeds(config.seeds, np.shape(built.problem.theta0)[-1])
     known = built.known
     assert known is not None
     if known.played:
@@ -147,20 +149,23 @@ def _unknown(thetas: Any) -> Evaluation:
 def _read_theta0(config: Config, shape: tuple[int | None, ...], axes: str) -> np.ndarray:
     """theta from a file; a length that is not set is the file's own."""
     path = str(config.theta0)
-    given = read_npz(path, ("theta",))["theta"]
+
+    def check(arrays: dict[str, np.ndarray]) -> None:
+        found = arrays["theta"].shape
+        right = shape if shape != (None,) else found[-1:]
+        if not arrays["theta"].size or not right:
+            raise InputError(f"theta has shape {found}; it must hold numbers: {axes}")
+        if found not in (right, (config.seeds, *right)):
+            raise InputError(
+                f"theta has shape {found}; it must be {right}: {axes}, "
+                f"or {(config.seeds, *right)} with one for each of {config.seeds} seeds"
+            )
+
+    given = read_npz(path, ("theta",), check=check)["theta"]
     if given.dtype.kind not in "fiu":
         raise InputError(f"{path}: theta has type {given.dtype}; it must hold real numbers")
     theta = given.astype(np.float64) if np.abs(given).max(initial=0) < LARGEST_LOGIT else np.full(given.shape, np.nan)
-    if shape == (None,):
-        shape = theta.shape[-1:]
-    if not theta.size or not shape:
-        raise InputError(f"{path}: theta has shape {theta.shape}; it must hold numbers: {axes}")
-    if theta.shape not in (shape, (config.seeds, *shape)):
-        raise InputError(
-            f"{path}: theta has shape {theta.shape}; it must be {shape}: {axes}, "
-            f"or {(config.seeds, *shape)} with one for each of {config.seeds} seeds"
-        )
-    if theta.shape == (1, *shape):
+    if theta.shape == (1, *(shape if shape != (None,) else theta.shape[-1:])):
         theta = theta[0]
     if not np.isfinite(theta).all():
         raise InputError(f"{path}: theta must hold finite numbers, none larger than {LARGEST_LOGIT:g}")

@@ -19,11 +19,15 @@ from fastfedpg.gym_workers import make_env
 from fastfedpg.gym_workers.host_callback import call_host
 from fastfedpg.gym_workers.pool import LARGEST, Pool, cores
 from fastfedpg.gym_workers.worker_handle import Job, Sent, pickled
+from fastfedpg.memory import check_fits
 from fastfedpg.policies import Policy
 from fastfedpg.spaces import Space, said
 
 Factory = Callable[..., Any]
 """Returns a gymnasium.Env or a gymnasium.vector.VectorEnv; it may take render_mode."""
+
+LEAST = 1000
+"""Bytes that an agent takes, with next to nothing in it."""
 
 HORIZON = 1000
 """Steps of an episode where nothing says otherwise."""
@@ -150,6 +154,7 @@ def is_environment(x: Any) -> bool:
 
 def _agents(envs: Any, rewards: Any, agents: int | None) -> list[tuple[Any, Any]]:
     """What each agent's environment is made of: an id or a factory, and a wrapper or None."""
+    check_fits(f"agents = {agents}", LEAST * (agents or 1), "take fewer")
     several = not isinstance(envs, str) and not callable(envs)
     every = list(envs) if several else [envs]
     if several and rewards is None and agents is None:

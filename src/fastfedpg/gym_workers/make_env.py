@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from fastfedpg.errors import printable
 from fastfedpg.gym_workers.faults import Refused, Wrong
 
 
@@ -37,7 +38,7 @@ def without_deprecations(what: Any) -> Iterator[None]:
 
     def heard(message: str) -> None:
         if "settotalmass" not in message:
-            sys.stderr.write(f"WARNING: {message}\n")
+            sys.stderr.write(f"WARNING: {printable(message)}\n")
 
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(heard)

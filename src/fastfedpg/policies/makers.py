@@ -7,6 +7,7 @@ import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.kinds import SIZES
+from fastfedpg.memory import check_fits
 from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.policies import networks
 from fastfedpg.policies.arrays import Rows, Theta, module
@@ -93,6 +94,7 @@ def fourier(
     if not 0 < bandwidth < np.inf:
         raise InputError(f"bandwidth = {bandwidth:g}; it must be a positive number")
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    check_fits(f"features = {features}", 8 * features * (seen.width + head.q), "take fewer")
     return _joined(seen, networks.fourier(seen, features, bandwidth, seed, head.q), head)
 
 
@@ -110,7 +112,9 @@ def mlp(
     if any(n < 1 for n in units):
         raise InputError(f"hidden = {hidden}; each layer has at least 1 unit, as in 64x64")
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
-    return _joined(seen, networks.mlp(seen, units, head.q), head)
+    network = networks.mlp(seen, units, head.q)
+    check_fits(f"hidden = {'x'.join(map(str, units))}", 8 * network.size, "take smaller layers")
+    return _joined(seen, network, head)
 
 
 def regulator(n: int, m: int, noise: float = 0.0) -> Policy:

@@ -1,10 +1,12 @@
 """A policy by its name and settings, which may be words from a command line."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from fastfedpg.errors import InputError
 from fastfedpg.policies.policy import Policy
+from fastfedpg.registry import is_own, told
 from fastfedpg.spaces import Box, Space, said
 from fastfedpg.tables import POLICIES
 
@@ -28,7 +30,8 @@ def make(
     for setting in settings:
         if setting in GAUSSIAN and not isinstance(actions, Box) and chosen.args[setting] != usual[setting]:
             raise InputError(f"{setting} is for actions of a Box, and these are {said(actions)}; leave it out")
-    made = maker(observations, actions, normalise, **{setting: chosen.args[setting] for setting in settings})
+    with told(f"policy '{name}' can't be made") if is_own(name) else nullcontext():
+        made = maker(observations, actions, normalise, **{setting: chosen.args[setting] for setting in settings})
     if not isinstance(made, Policy):
         raise InputError(f"policy '{name}' returns a {type(made).__name__}; it must return a fastfedpg.policies.Policy")
     return made

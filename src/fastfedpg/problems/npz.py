@@ -1,14 +1,15 @@
 """`.npz` files: the arrays that problems and policies come in; nothing is ever unpickled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fastfedpg.errors import InputError, nearest
+from fastfedpg import npz_headers
+from fastfedpg.errors import InputError, nearest, printable
 from fastfedpg.mdp.transitions import Sparse
-from fastfedpg.problems import tabular_checks
+from fastfedpg.problems import lqr_checks, tabular_checks
 from fastfedpg.problems.grid import from_json
 from fastfedpg.problems.lqr import LQRProblem
 from fastfedpg.problems.tabular import TabularProblem
@@ -19,6 +20,9 @@ TABLE = ("P", "reward", "rho", "gamma", *DRAWN, *ABOUT)
 SPARSE = ("next", "p", "reward", "rho", "gamma", *DRAWN, *ABOUT)
 REGULATOR = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]", *ABOUT)
 """The arrays of a file; those in brackets may be missing, and those in round ones say names, units and pictures."""
+LARGE = ("P", "next", "p", "reward", "rho", "A", "B", "Q", "R", "Sigma0", "F0", "theta")
+MOST = 10_000_000
+"""Entries of any other array: a number, two, or names."""
 
 
 def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem | LQRProblem:
@@ -28,7 +32,7 @@ def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> T
     `actions` and `agents`, its own `name`, and `grid`, a `Grid` as JSON. A regulator has A, B, Q, R, Sigma0 and gamma,
     and may have noise, F0, agents and name.
     """
-    arrays: dict[str, Any] = dict(read_npz(path, TABLE, SPARSE, REGULATOR))
+    arrays: dict[str, Any] = dict(read_npz(path, TABLE, SPARSE, REGULATOR, check=_check_shapes))
     if reward_range is not None:
         if "A" in arrays:
             raise InputError(
@@ -42,7 +46,7 @@ def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> T
 
 
 def _made(arrays: dict[str, Any], file: str, asked: tuple[float, float] | None) -> TabularProblem | LQRProblem:
-    arrays["name"] = _text("name", arrays["name"]) if "name" in arrays else file
+    arrays["name"] = printable(_text("name", arrays["name"]) if "name" in arrays else file)
     for what in ("states", "actions", "agents"):
         if what in arrays:
             arrays[what] = _words(what, arrays[what])
@@ -68,7 +72,8 @@ def name_of(path: Path | str) -> str:
     """What the problem of a file is called, without reading its numbers; the file's own name where it says nothing."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return _text("name", file["name"])
+            _check_small(path, npz_headers.look(path, file))
+            return printable(_text("name", file["name"]))
     except Exception:  # whatever it is, whoever reads all of the file will say it
         return Path(path).name
 
@@ -82,13 +87,32 @@ def _text(what: str, x: np.ndarray) -> str:
 def _words(what: str, x: np.ndarray) -> tuple[str, ...]:
     if x.dtype.kind != "U" or x.ndim != 1:
         raise InputError(f"{what} has type {x.dtype} and shape {x.shape}; it must be a list of names")
-    return tuple(x.tolist())
+    return tuple(map(printable, x.tolist()))
 
 
-def read_npz(path: Path | str, *forms: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _check_shapes(arrays: dict[str, np.ndarray]) -> None:
+    """Refuse shapes that do not fit together, by what the file says of them."""
+    if "A" in arrays:
+        lqr_checks.shapes(*(arrays[name] for name in ("A", "B", "Q", "R", "Sigma0")))
+    else:
+        P: Any = arrays["P"] if "P" in arrays else Sparse(arrays["next"], arrays["p"])
+        tabular_checks.shapes(P, arrays["reward"], arrays["rho"])
+
+
+def _check_small(path: Path | str, arrays: dict[str, np.ndarray]) -> None:
+    """Refuse millions of numbers where there can be one, and as many names."""
+    for name, x in arrays.items():
+        if name not in LARGE and x.size > MOST:
+            raise InputError(f"{path}: {name} has shape {x.shape}; it can't have more than {MOST:,} entries")
+
+
+def read_npz(
+    path: Path | str, *forms: tuple[str, ...], check: Callable[[dict[str, np.ndarray]], None] = lambda arrays: None
+) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file that must hold exactly the names of one of these forms; nothing is unpickled.
 
-    Names in brackets may be missing.
+    Names in brackets may be missing. `check` is given arrays of the right shapes before any number is read, and
+    raises InputError where they can't be right.
     """
     path = Path(path)
     allowed = ", or ".join(", ".join(n for n in form if n[0] != "(") for form in forms)
@@ -102,11 +126,21 @@ def read_npz(path: Path | str, *forms: tuple[str, ...]) -> dict[str, np.ndarray]
         raise InputError(f"{path}: not a file; an .npz file with {allowed} is needed")
     try:
         with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
+            if opened.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
+                opened.seek(0)
+                if npz_headers.read_header(opened)[1].hasobject:
+                    raise InputError(f"{path}: not an .npz file, but Python objects, which need pickle")
                 raise InputError(f"{path}: a single array; save the arrays {allowed} together with numpy.savez")
+            opened.seek(0)
+            file = np.load(opened, allow_pickle=False)
             _check_names(path, file.files, forms, allowed)
-            return {name: _read(path, file, name) for name in file.files}
+            shapes = npz_headers.look(path, file)
+            _check_small(path, shapes)
+            try:
+                check(shapes)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
+            return {name: np.asarray(file[name]) for name in file.files}
     except InputError:
         raise
     except Exception as error:  # numpy, zipfile, zlib and tokenize each have their own for a damaged file
@@ -131,14 +165,3 @@ def _check_names(path: Path, files: list[str], forms: Sequence[tuple[str, ...]],
 def _meant(name: str, known: list[str]) -> str:
     near = nearest(name, known)
     return f" (did you mean {near}?)" if near else ""
-
-
-def _read(path: Path, file: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
-    try:
-        return np.asarray(file[name])
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise
-        raise InputError(
-            f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array"
-        ) from None

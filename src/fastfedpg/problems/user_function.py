@@ -9,7 +9,7 @@ from typing import Any
 from fastfedpg import registry
 from fastfedpg.errors import InputError
 from fastfedpg.registry import SUITES as SUITES
-from fastfedpg.registry import raised
+from fastfedpg.registry import told
 
 RETURNS = "a gymnasium environment, or a problem"
 
@@ -23,11 +23,10 @@ def is_own(problem: str) -> bool:
 def called(problem: str, number: int) -> Any:
     """What the function returns; one with a parameter is given the agent's number."""
     make = function(problem)
-    try:
+    with told(
+        f"problem '{problem}' can't be made", f"; called with the agent's number, or nothing, it returns {RETURNS}"
+    ):
         return make(number) if takes_number(make) else make()
-    except (Exception, SystemExit) as error:
-        words = f"problem '{problem}' can't be made: {raised(error)}"
-        raise InputError(f"{words}; called with the agent's number, or nothing, it returns {RETURNS}") from error
 
 
 def check_name(problem: str) -> None:

@@ -11,6 +11,7 @@ from fastfedpg.core import Evaluation, Problem, Task, key_for
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import EnvironmentFailed, InputError, unknown
+from fastfedpg.memory import check_fits
 from fastfedpg.oracles import PLAYED
 from fastfedpg.oracles.played import Game
 from fastfedpg.policies import Policy
@@ -57,6 +58,8 @@ def with_policy(
     for name, value in (("K", steps), ("episodes", episodes)):
         if value < 1:
             raise InputError(f"{name} = {value}; it must be at least 1")
+    seen = 8 * episodes * steps * environments.observations.width * environments.N
+    check_fits(f"{environments.N} agents with {episodes} episodes of {steps} steps for evaluation", seen, "take fewer")
     scale, stated = environments.reward_scale, environments.reward_range
 
     def game(task: Task) -> Game:

@@ -1,12 +1,14 @@
 """Whether a simulation fits into memory, before anything is computed."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
 
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
+from fastfedpg.memory import _left_by_groups as _left_by_groups
+from fastfedpg.memory import available as available
+from fastfedpg.memory import said
 from fastfedpg.runtime.run_state import shapes
 from fastfedpg.runtime.schedule import Schedule
 from fastfedpg.runtime.walk import in_form, size_of
@@ -36,8 +38,8 @@ def check_memory(problem: Problem, algorithm: Algorithm, schedule: Schedule, set
     batch = f"--agent-batch (now {schedule.agent_batch or 'all at once'}), " if need.played > need.kept / 10 else ""
     runs = f"{schedule.seeds} seed{'s' * (schedule.seeds > 1)}{f' by {settings} settings' if settings > 1 else ''}"
     raise InputError(
-        f"{problem.N} agents and {runs} need about {_said(sum(need))}, {_said(need.played)} of it for the roll-outs of "
-        f"the agents that are computed at a time, and {_said(there)} are available; {batch}fewer agents or seeds would "
+        f"{problem.N} agents and {runs} need about {said(sum(need))}, {said(need.played)} of it for the roll-outs of "
+        f"the agents that are computed at a time, and {said(there)} are available; {batch}fewer agents or seeds would "
         "help"
     )
 
@@ -52,40 +54,3 @@ def needed(problem: Problem, algorithm: Algorithm, schedule: Schedule, settings:
     kept = COPIES * carried + problem.N * one + 2 * runs * n * message
     share = jax.process_count() if schedule.shards is not None else 1
     return Need(kept // share, runs * at_once * WORK * trajectories // share)
-
-
-def available() -> int | None:
-    """Bytes that this process may still take: the machine's, or what its control group leaves; None if not known."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        there = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):
-        return None
-    return int(max(min(there, *_left_by_groups()), 0))
-
-
-def _left_by_groups(system: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[float]:
-    """What each control group above this process leaves of its limit (version 2); pages that can be dropped count."""
-    left = [float("inf")]
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return left
-    name = next((line[3:].strip("/") for line in lines if line.startswith("0::")), None)
-    if name is None:
-        return left
-    folder = system / name
-    for group in (folder, *folder.parents):
-        if not group.is_relative_to(system):
-            break
-        try:
-            limit, used = (int((group / f"memory.{x}").read_text()) for x in ("max", "current"))
-            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            left.append(limit - used + int(stat.get("inactive_file", 0)))
-        except (OSError, ValueError):  # no such file, or no limit: "max"
-            continue
-    return left
-
-
-def _said(size: int) -> str:
-    return f"{size / 2**30:,.1f} GB" if size >= 2**30 / 10 else f"{size / 2**20:,.0f} MB"

@@ -11,6 +11,7 @@ import numpy as np
 
 from fastfedpg.core import Algorithm, Oracle, Problem, count_dtype, key_for
 from fastfedpg.errors import InputError
+from fastfedpg.memory import check_fits
 from fastfedpg.oracles import ANSWERED_BY
 from fastfedpg.runtime.diagnosis import explain_value
 
@@ -103,11 +104,17 @@ class Schedule:
                 f"theta0 has shape {theta.shape} and type {theta.dtype}; it must be ({d},), or ({self.seeds}, {d}) "
                 f"for {self.seeds} seeds, of floating-point numbers"
             )
+        check_seeds(self.seeds, d)
         return jnp.broadcast_to(theta, (self.seeds, d))
 
     def recorded(self) -> Iterator[int]:
         """The rounds after which metrics are taken: none yet, every so many, and the last."""
         return chain(range(0, self.rounds, self.metrics_every), (self.rounds,))
+
+
+def check_seeds(seeds: int, d: int) -> None:
+    """Refuse more seeds than there is memory for their first policies, before it is taken."""
+    check_fits(f"a policy of {d} numbers for each of {seeds} seeds", 8 * seeds * d, "take fewer seeds")
 
 
 def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
