@@ -52,7 +52,7 @@ def play(next: Any, first: Any, below: Any, g: Any, K: int) -> Any:
 
 
 def weigh(which: int, visited: Any, r: Any, discount: Any) -> Any:
-    """Each pair's total weight, by the weights that have this number: `oracles.sampled.weigh`."""
+    """Each pair's total weight, by the weights that have this number: `oracles.sampled.weigh`, to the bit."""
     form = jax.ShapeDtypeStruct(r.shape, r.dtype)
     called = jax.ffi.ffi_call("fastfedpg_weigh", form, vmap_method="expand_dims")
     return called(visited, r, discount, weights=np.int32(which))

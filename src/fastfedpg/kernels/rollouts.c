@@ -1,10 +1,13 @@
 /* The two inner loops of the sampled oracles for CPUs, called by XLA: `play` and `weigh` of oracles/sampled.py, which
- * are their definition. Trajectories are equal to the last bit, sums of weights to the order of their terms.
+ * are their definition: trajectories and sums of weights are equal to the last bit, so sums keep its order.
  *
- * Leading axes are lanes: agents, seeds, settings. An argument that lanes share has length 1 there.
+ * Leading axes are lanes: agents, seeds, settings. An argument that lanes share has length 1 there. Types and lengths
+ * are checked before anything is read, states and pairs before they are indices.
  */
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sched.h>
@@ -27,20 +30,22 @@ typedef struct {
 } Operand;
 
 typedef struct Work Work;
-typedef void Lane(const Work *, char **operand);
+typedef int Lane(const Work *, char **operand); /* what was wrong */
+
+enum { NOTHING, NOT_THERE, NO_MEMORY };
 
 struct Work {
   Lane *lane;
   int axes, operands;
   int64_t length[MOST_AXES], lanes, block;
   Operand operand[8];
-  int64_t A, fours, B, K, W, W0, d; /* actions, in fours, trajectories, steps, bins of the tables, pairs (s, a) */
+  int64_t S, A, fours, B, K, W, W0, d; /* states, actions, in fours, trajectories, steps, bins, pairs (s, a) */
   int weights, wide;         /* which, and whether they are float64 */
   atomic_llong next, done;
-  atomic_int users;
+  atomic_int users, wrong;
 };
 
-static void use(const Work *w, int64_t n) {
+static void use(Work *w, int64_t n) {
   char *at[8];
   for (int o = 0; o < w->operands; o++) {
     int64_t rest = n;
@@ -50,7 +55,8 @@ static void use(const Work *w, int64_t n) {
       rest /= w->length[x];
     }
   }
-  w->lane(w, at);
+  const int wrong = w->lane(w, at);
+  if (wrong) atomic_store(&w->wrong, wrong);
 }
 
 static void help(void *data) {
@@ -71,8 +77,8 @@ static int failed(XLA_FFI_CallFrame *call, XLA_FFI_Error *error) {
   return error != NULL;
 }
 
-/* All lanes, on this thread and on as many of XLA's as come in time. */
-static void run(XLA_FFI_CallFrame *call, Work *w) {
+/* All lanes, on this thread and on as many of XLA's as come in time: what was wrong in any of them. */
+static int run(XLA_FFI_CallFrame *call, Work *w) {
   int64_t threads = 1;
   XLA_FFI_ThreadPool_NumThreads_Args asked = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, call->ctx, &threads};
   if (failed(call, call->api->XLA_FFI_ThreadPool_NumThreads(&asked))) threads = 1;
@@ -90,10 +96,17 @@ static void run(XLA_FFI_CallFrame *call, Work *w) {
   }
   help(w);
   while (atomic_load(&w->done) < w->lanes) sched_yield();
+  const int wrong = atomic_load(&w->wrong);
   if (atomic_fetch_sub(&w->users, 1) == 1) free(w);
+  return wrong;
 }
 
-static XLA_FFI_Error *complain(XLA_FFI_CallFrame *call, const char *words) {
+static XLA_FFI_Error *complain(XLA_FFI_CallFrame *call, const char *format, ...) {
+  char words[256];
+  va_list given;
+  va_start(given, format);
+  vsnprintf(words, sizeof words, format, given);
+  va_end(given);
   XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, words,
                                     XLA_FFI_Error_Code_INVALID_ARGUMENT};
   return call->api->XLA_FFI_Error_Create(&args);
@@ -112,10 +125,15 @@ static int asked_for_version(XLA_FFI_CallFrame *call) {
 
 static int64_t bytes(XLA_FFI_DataType type) { return type == XLA_FFI_DataType_F64 ? 8 : 4; }
 
-/* Whether an array has this type, and `own` axes beside those of the lanes. */
-static int fits(const Buffer *b, XLA_FFI_DataType type, int64_t lanes, int own) {
-  return b->dtype == type && b->rank == lanes + own;
+/* Whether an array has this type, `own` axes beside those of the lanes, and in these the result's length or 1. */
+static int fits(const Buffer *b, XLA_FFI_DataType type, const Buffer *result, int64_t lanes, int own) {
+  int right = b->dtype == type && b->rank == lanes + own;
+  for (int64_t x = 0; right && x < lanes; x++) right = b->dims[x] == result->dims[x] || b->dims[x] == 1;
+  return right;
 }
+
+/* The length of an array's axis, counted from the last: 1 is the last. */
+static int64_t length(const Buffer *b, int from_last) { return b->dims[b->rank - from_last]; }
 
 /* An argument or result whose last `own` axes belong to a lane. */
 static void add(Work *w, Buffer *b, int own) {
@@ -183,20 +201,41 @@ static inline V outcomes(const int32_t *table, int bins, V row, V v) {
   return (first & r.at[1]) | (~first & r.at[2]);
 }
 
+/* The smaller of two numbers without sign, and the larger: one instruction each, where there is one. */
+static inline V least(V x, V y) {
+#ifdef __AVX2__
+  return (V)_mm256_min_epu32((__m256i)x, (__m256i)y);
+#else
+  const V first = (V)((U)x < (U)y);
+  return (first & x) | (~first & y);
+#endif
+}
+
+static inline V most(V x, V y) {
+#ifdef __AVX2__
+  return (V)_mm256_max_epu32((__m256i)x, (__m256i)y);
+#else
+  const V first = (V)((U)x > (U)y);
+  return (first & x) | (~first & y);
+#endif
+}
+
+static int power_of_two(int64_t n) { return n > 0 && n <= INT64_C(1) << 31 && !(n & (n - 1)); }
+
 static inline int log2_of(int64_t n) { return 63 - __builtin_clzll((unsigned long long)n); }
 
 /* `groups` times eight trajectories from number b on, or as many as there are; one group's loads hide another's. */
-static inline __attribute__((always_inline)) void play_some(const Work *w, char **at, const int fours, const int groups,
-                                                            const int64_t b) {
+static inline __attribute__((always_inline)) int play_some(const Work *w, char **at, const int fours, const int groups,
+                                                           const int64_t b) {
   const int32_t *next = (void *)at[0], *start = (void *)at[1], *below = (void *)at[2];
   const uint32_t *seed = (void *)at[3];
   int32_t *visited = (void *)at[4];
   const int32_t A = (int32_t)w->A;
-  const V last = (V){0} + (A - 1);
+  const V last = (V){0} + (A - 1), last_state = (V){0} + (int32_t)(w->S - 1);
   const int bins = log2_of(w->W), bins0 = log2_of(w->W0);
   const int lanes = w->B - b < groups * TOGETHER ? (int)(w->B - b) : groups * TOGETHER;
   Generators g[2] = {0};
-  V pair[2] = {0}, seen[TILE][2];
+  V pair[2] = {0}, highest = {0}, seen[TILE][2];
   for (int n = 0; n < groups * TOGETHER; n++) {
     const uint32_t *own = seed + 4 * (b + (n < lanes ? n : 0));
     Generators *to = &g[n / TOGETHER];
@@ -208,30 +247,36 @@ static inline __attribute__((always_inline)) void play_some(const Work *w, char 
     for (int t = 0; t < steps; t++)
       for (int h = 0; h < groups; h++) {
         const V u = draw(&g[h]), v = draw(&g[h]);
-        const V s = first + t ? outcomes(next, bins, pair[h], u) : outcomes(start, bins0, pair[h], u);
+        const V then = first + t ? outcomes(next, bins, pair[h], u) : outcomes(start, bins0, pair[h], u);
+        const V s = least(then, last_state); /* no index is out of range; if one had been, it is told afterwards */
+        highest = most(highest, then);
         V a = {0};
         for (int j = 0; j < fours; j++) {
           const Rows edge = rows(below, s * fours + j);
           a -= (v >= edge.at[0]) + (v >= edge.at[1]) + (v >= edge.at[2]) + (v >= edge.at[3]);
         }
-        const V over = a > last; /* what fills a row up is at most the largest v */
-        a = (over & last) | (~over & a);
+        a = least(a, last); /* what fills a row up is at most the largest v */
         seen[t][h] = pair[h] = s * A + a;
       }
     for (int n = 0; n < lanes; n++)
       for (int t = 0; t < steps; t++) visited[(b + n) * w->K + first + t] = seen[t][n / TOGETHER][n % TOGETHER];
   }
+  int any = 0;
+  for (int l = 0; l < TOGETHER; l++) any |= (uint32_t)highest[l] >= w->S;
+  return any;
 }
 
-static inline __attribute__((always_inline)) void play_with(const Work *w, char **at, const int fours) {
+static inline __attribute__((always_inline)) int play_with(const Work *w, char **at, const int fours) {
   int64_t b = 0;
-  for (; w->B - b > TOGETHER; b += 2 * TOGETHER) play_some(w, at, fours, 2, b);
-  if (b < w->B) play_some(w, at, fours, 1, b);
+  int any = 0;
+  for (; w->B - b > TOGETHER; b += 2 * TOGETHER) any |= play_some(w, at, fours, 2, b);
+  if (b < w->B) any |= play_some(w, at, fours, 1, b);
+  return any ? NOT_THERE : NOTHING;
 }
 
-static void play_lane(const Work *w, char **at) {
-  if (w->fours == 1) play_with(w, at, 1); /* a loop of known length */
-  else play_with(w, at, (int)w->fours);
+static int play_lane(const Work *w, char **at) {
+  if (w->fours == 1) return play_with(w, at, 1); /* a loop of known length */
+  return play_with(w, at, (int)w->fours);
 }
 
 XLA_FFI_Error *fastfedpg_play(XLA_FFI_CallFrame *call) {
@@ -239,20 +284,31 @@ XLA_FFI_Error *fastfedpg_play(XLA_FFI_CallFrame *call) {
   if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
   Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
   const int own[] = {3, 2, 2, 2};
-  int right = call->args.size == 4 && call->rets.size == 1 && out[0]->rank - 2 <= MOST_AXES;
+  int right = call->args.size == 4 && call->rets.size == 1 && out[0]->rank >= 2 && out[0]->rank - 2 <= MOST_AXES;
+  right = right && out[0]->dtype == XLA_FFI_DataType_S32;
   for (int i = 0; right && i < 4; i++)
-    right = fits(in[i], i == 3 ? XLA_FFI_DataType_U32 : XLA_FFI_DataType_S32, out[0]->rank - 2, own[i]);
-  if (!right) return complain(call, "play takes 3 arrays of int32 and one of uint32, and gives 1");
+    right = fits(in[i], i == 3 ? XLA_FFI_DataType_U32 : XLA_FFI_DataType_S32, out[0], out[0]->rank - 2, own[i]);
+  if (!right) return complain(call, "play takes 3 arrays of int32, 1 of uint32, and gives 1 of int32, for the same lanes");
+  const int64_t pairs = length(in[0], 3), W = length(in[0], 2), W0 = length(in[1], 2), S = length(in[2], 2);
+  const int64_t edges = length(in[2], 1), B = length(out[0], 2), K = length(out[0], 1);
+  if (length(in[0], 1) != 4 || length(in[1], 1) != 4 || !power_of_two(W) || !power_of_two(W0))
+    return complain(call, "play: tables have %lld and %lld bins of %lld and %lld numbers; a power of two of 4 is right",
+                    (long long)W, (long long)W0, (long long)length(in[0], 1), (long long)length(in[1], 1));
+  if (S < 1 || pairs < 1 || pairs % S || pairs > INT32_MAX / W || edges < 4 || edges > INT32_MAX / S)
+    return complain(call, "play: %lld pairs of %lld bins, and %lld states with %lld thresholds, do not go together",
+                    (long long)pairs, (long long)W, (long long)S, (long long)edges);
+  if (edges != (pairs / S > 5 ? (pairs / S + 2) / 4 * 4 : 4))
+    return complain(call, "play: %lld thresholds for %lld actions; one less than actions, filled up to fours, is right",
+                    (long long)edges, (long long)(pairs / S));
+  if (length(in[3], 2) != B || length(in[3], 1) != 4)
+    return complain(call, "play: %lld generators of %lld words for %lld trajectories; one of 4 for each is right",
+                    (long long)length(in[3], 2), (long long)length(in[3], 1), (long long)B);
   Work *w = work(play_lane, out[0], 2);
   if (!w) return complain(call, "no memory");
   for (int i = 0; i < 4; i++) add(w, in[i], own[i]);
   add(w, out[0], 2);
-  const int64_t r = out[0]->rank;
-  w->B = out[0]->dims[r - 2], w->K = out[0]->dims[r - 1];
-  w->W = in[0]->dims[r - 1], w->W0 = in[1]->dims[r - 2];
-  w->A = in[0]->dims[r - 2] / in[2]->dims[r - 2], w->fours = in[2]->dims[r - 1] / 4;
-  run(call, w);
-  return NULL;
+  w->B = B, w->K = K, w->W = W, w->W0 = W0, w->S = S, w->A = pairs / S, w->fours = edges / 4;
+  return run(call, w) ? complain(call, "play: a table leads to a state not from 0 to %lld", (long long)S - 1) : NULL;
 }
 
 /* ---- weigh: sums of weights ---- */
@@ -268,28 +324,48 @@ enum { WHOLE, TO_GO, LEAVE_ONE_OUT };
 #define WEIGH weigh_float
 #include "weigh.h"
 
-static void weigh_lane(const Work *w, char **at) {
-  if (w->wide) weigh_double(w, (void *)at[0], (void *)at[1], (void *)at[2], (void *)at[3]);
-  else weigh_float(w, (void *)at[0], (void *)at[1], (void *)at[2], (void *)at[3]);
+static int weigh_lane(const Work *w, char **at) {
+  const int32_t *visited = (void *)at[0];
+  uint32_t highest = 0;
+  for (int64_t i = 0; i < w->B * w->K; i++)
+    highest = highest < (uint32_t)visited[i] ? (uint32_t)visited[i] : highest; /* what is negative is high */
+  if (w->B * w->K > 0 && (highest > INT32_MAX || highest >= w->d)) return NOT_THERE;
+  if (w->wide) return weigh_double(w, visited, (void *)at[1], (void *)at[2], (void *)at[3]);
+  return weigh_float(w, visited, (void *)at[1], (void *)at[2], (void *)at[3]);
+}
+
+/* Which weights, or -1. */
+static int32_t which(const XLA_FFI_Attrs *attrs) {
+  if (attrs->size != 1 || attrs->types[0] != XLA_FFI_AttrType_SCALAR) return -1;
+  const XLA_FFI_Scalar *number = attrs->attrs[0];
+  if (number->dtype != XLA_FFI_DataType_S32) return -1;
+  return *(int32_t *)number->value;
 }
 
 XLA_FFI_Error *fastfedpg_weigh(XLA_FFI_CallFrame *call) {
   if (asked_for_version(call)) return NULL;
   if (call->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
   Buffer **in = (Buffer **)call->args.args, **out = (Buffer **)call->rets.rets;
-  int right = call->args.size == 3 && call->rets.size == 1 && call->attrs.size == 1 && out[0]->rank - 1 <= MOST_AXES;
+  int right = call->args.size == 3 && call->rets.size == 1 && out[0]->rank >= 1 && out[0]->rank - 1 <= MOST_AXES;
   const XLA_FFI_DataType type = right ? out[0]->dtype : XLA_FFI_DataType_INVALID;
-  if (!right || (type != XLA_FFI_DataType_F32 && type != XLA_FFI_DataType_F64) ||
-      !fits(in[0], XLA_FFI_DataType_S32, out[0]->rank - 1, 2) || !fits(in[1], type, out[0]->rank - 1, 1) ||
-      !fits(in[2], type, out[0]->rank - 1, 1))
-    return complain(call, "weigh takes pairs as int32, costs and discounts of one float type and a number, and gives 1");
+  right = right && (type == XLA_FFI_DataType_F32 || type == XLA_FFI_DataType_F64);
+  right = right && fits(in[0], XLA_FFI_DataType_S32, out[0], out[0]->rank - 1, 2);
+  for (int i = 1; right && i < 3; i++) right = fits(in[i], type, out[0], out[0]->rank - 1, 1);
+  if (!right)
+    return complain(call, "weigh takes pairs as int32, and costs and discounts of one float type, and gives 1 of it, "
+                    "for the same lanes");
+  const int64_t d = length(out[0], 1), B = length(in[0], 2), K = length(in[0], 1);
+  const int32_t weights = which(&call->attrs);
+  if (weights < WHOLE || weights > LEAVE_ONE_OUT) return complain(call, "weigh: weights are 0, 1 or 2, an int32");
+  if (length(in[1], 1) != d || length(in[2], 1) != K)
+    return complain(call, "weigh: %lld costs for %lld pairs, and %lld discounts for %lld steps; as many is right",
+                    (long long)length(in[1], 1), (long long)d, (long long)length(in[2], 1), (long long)K);
+  if (weights == LEAVE_ONE_OUT && B < 2) return complain(call, "weigh: %lld trajectories; 2 have others", (long long)B);
   Work *w = work(weigh_lane, out[0], 1);
   if (!w) return complain(call, "no memory");
   add(w, in[0], 2), add(w, in[1], 1), add(w, in[2], 1), add(w, out[0], 1);
-  w->d = out[0]->dims[out[0]->rank - 1];
-  w->B = in[0]->dims[in[0]->rank - 2], w->K = in[0]->dims[in[0]->rank - 1];
-  w->weights = *(int32_t *)((XLA_FFI_Scalar *)call->attrs.attrs[0])->value;
-  w->wide = out[0]->dtype == XLA_FFI_DataType_F64;
-  run(call, w);
-  return NULL;
+  w->d = d, w->B = B, w->K = K, w->weights = weights, w->wide = type == XLA_FFI_DataType_F64;
+  const int wrong = run(call, w);
+  if (wrong == NOT_THERE) return complain(call, "weigh: a visited pair is not from 0 to %lld", (long long)d - 1);
+  return wrong ? complain(call, "no memory") : NULL;
 }

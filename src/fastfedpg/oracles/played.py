@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from fastfedpg.core import Oracle, Own, RngKey, Scalar, Sums, Theta, Transitions, count_dtype
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import InputError
-from fastfedpg.oracles.sampled import Weights, leave_one_out, to_go, whole
+from fastfedpg.oracles.sampled import Weights
 from fastfedpg.policies import Policy
 
 Costs = Float[Array, "B K"]
@@ -115,6 +115,22 @@ def observe(game: Game, B: int) -> Callable[[Own, RngKey, int], tuple[Sums, Scal
         return Sums(n.astype(theta.dtype), add(seen), add(seen**2)), n.astype(count_dtype())
 
     return sums
+
+
+def whole(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """Every score times the whole discounted cost: Eq. (5)."""
+    return jnp.broadcast_to(r.sum(axis=1, keepdims=True), r.shape)
+
+
+def to_go(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """Every score times what comes from it on."""
+    return jnp.cumsum(r[:, ::-1], axis=1)[:, ::-1]
+
+
+def leave_one_out(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """And minus the mean of the same over all other trajectories."""
+    mine = to_go(r)
+    return mine - (mine.sum(axis=0) - mine) / (len(r) - 1)
 
 
 def _monte_carlo(game: Game, B: int, weights: Weights) -> Oracle:

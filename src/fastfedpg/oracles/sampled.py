@@ -108,25 +108,40 @@ def play(model: DrawTables, below: Int[Array, "S others"], g: Generator, K: int)
 def weigh(
     weights: Weights, visited: Int[Array, "B K"], r: Float[Array, " d"], discount: Float[Array, " K"]
 ) -> Float[Array, " d"]:
-    """The total weight of each pair (s, a), averaged over trajectories; r is each pair's cost."""
-    w = weights(discount * r[visited]) / len(visited)
-    return jnp.zeros_like(r).at[visited].add(w)
+    """The total weight of each pair (s, a) over all trajectories; r is each pair's cost.
+
+    Every sum has one order, so that the compiled loop gives the same bits: trajectories from the first on, and of each
+    the steps from the last on. What is added was rounded before: costs are looked up in a loop of their own, since XLA
+    would otherwise compute r anew for each, within other code, and round it otherwise.
+    """
+    _, paid = lax.scan(lambda _, step: (None, step[0] * r[step[1]]), None, (discount, visited.T))
+    return jnp.zeros_like(r).at[visited[:, ::-1]].add(weights(paid.T)[:, ::-1])
 
 
 def whole(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
     """Every score times the whole discounted cost: Eq. (5)."""
-    return jnp.broadcast_to(r.sum(axis=1, keepdims=True), r.shape)
+    return jnp.broadcast_to(_add_up(r.T)[:, None], r.shape)
 
 
 def to_go(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
     """Every score times what comes from it on."""
-    return jnp.cumsum(r[:, ::-1], axis=1)[:, ::-1]
+    both = lambda later, now: (later + now, later + now)
+    return lax.scan(both, jnp.zeros_like(r[:, 0]), r.T, reverse=True)[1].T
 
 
 def leave_one_out(r: Float[Array, "B K"]) -> Float[Array, "B K"]:
-    """And minus the mean of the same over all other trajectories."""
+    """And minus the mean of the same over all other trajectories.
+
+    That mean has a loop of its own: in one with the difference, XLA would round the product and the difference at once.
+    """
     mine = to_go(r)
-    return mine - (mine.sum(axis=0) - mine) / (len(r) - 1)
+    together, share = _add_up(mine), np.ones((), r.dtype) / np.asarray(len(r) - 1, r.dtype)
+    return mine - lax.map(lambda own: (together - own) * share, mine)
+
+
+def _add_up(x: Float[Array, "n m"]) -> Float[Array, " m"]:
+    """The sum of rows from the first to the last: a reduction's order is XLA's."""
+    return lax.scan(lambda total, row: (total + row, None), jnp.zeros_like(x[0]), x)[0]
 
 
 COMPILED = (whole, to_go, leave_one_out)
@@ -165,7 +180,7 @@ def _oracle(
         known = weights in COMPILED and theta.dtype in (jnp.float32, jnp.float64)
         total = _on_cpu(fast and known, compiled, plain, visited, *costs(theta))
         # A score is e_{s,a} - pi(.|s) in row s, so the weighted sum of scores needs only each pair's total weight.
-        total = total.reshape(S, A)
+        total = total.reshape(S, A) / visited.shape[-2]
         return (total - pi * total.sum(axis=1, keepdims=True)).reshape(-1)
 
     def log_prob(theta: Theta, batch: Trajectories) -> Float[Array, "B K"]:
