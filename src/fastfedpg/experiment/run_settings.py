@@ -59,12 +59,12 @@ class RunSettings:
     agent_batch: int | None = setting(
         None,
         "advanced",
-        "simulate: agents computed at a time, for less memory; all unless given. Numbers stay (docs/scale.md says how far).",
+        "simulate: agents computed at a time, for less memory; all unless given. Numbers stay: docs/scale.md.",
     )
     shards: int | None = setting(
         None,
         "advanced",
-        "simulate: devices that the agents are split over; one unless given. Numbers stay (docs/scale.md says how far).",
+        "simulate: devices that the agents are split over; one unless given. Numbers stay: docs/scale.md.",
     )
     parameters: int | None = setting(
         None,
