@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit test-all test-federation bench bench-federation format pages clean
+.PHONY: setup run test lint types unit test-all test-federation bench bench-federation format audit pages clean
 
 setup: $(STAMP)
 
@@ -52,6 +52,10 @@ bench-federation: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Known vulnerabilities of the pinned versions; exit code 2 where their data can't be had.
+audit: $(STAMP)
+	$(BIN)/python tests/audit.py
 
 # Every number in the pages, and the pictures, again.
 pages: $(STAMP)

@@ -73,7 +73,7 @@ def test_paper_page_names_what_exists():
 LAYERS = (
     "errors",
     "messages precision children columns cache memory",
-    "files kinds npz_headers",
+    "files kinds npz_headers scratch",
     "parameters",
     "signatures",
     "registry",

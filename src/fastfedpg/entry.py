@@ -98,9 +98,10 @@ def main() -> None:
     for number in requests:
         signal.signal(number, _leave)
     keep_programs()
-    from fastfedpg import cli
+    from fastfedpg import cli, scratch
 
     cli.prepare(sys.argv[1:])
+    scratch.sweep()
     for number in requests:
         signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):

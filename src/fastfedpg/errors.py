@@ -1,16 +1,12 @@
 """Errors for the person who made the mistake, and the nearest name to an unknown one."""
 
 import difflib
-import re
 from collections.abc import Iterable
-
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control codes, those that turn the direction of text around, line separators, and bytes that are no text."""
 
 
 def printable(text: object) -> str:
     """Text from elsewhere on one line, with what a terminal would obey written out: a newline is \\n, escape \\x1b."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 class Told(Exception):

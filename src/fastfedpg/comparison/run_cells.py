@@ -1,7 +1,6 @@
 """Several methods on one problem and one budget: run, resumed, tabulated and drawn."""
 
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from fastfedpg.files import clear_parts, hold, is_held, write_text
 from fastfedpg.parameters import LETTERS
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged
+from fastfedpg.scratch import scratch_folder
 from fastfedpg.tables import ALGORITHMS
 
 PICTURES = ("curves", "policies", "agents")
@@ -95,8 +95,8 @@ def compare(
     else:
         comparison, out = what, methods if out is None else out
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="fastfedpg-") as folder:
-            return compare(comparison, folder, None, True, show, note)._replace(files=[])
+        with scratch_folder() as folder:
+            return compare(comparison, folder / "comparison", None, True, show, note)._replace(files=[])
     out = Path(out)
     comparison.check()
     run_folder.check_folder(out, overwrite)

@@ -1,8 +1,6 @@
 """A deployed run: the same plan, folder, journal and checkpoints as a simulated one, with its rounds over an engine."""
 
 import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.config import Config, read_toml
@@ -24,6 +22,7 @@ from fastfedpg.federation.transport.superlink import SuperLinkConnector
 from fastfedpg.files import write_text
 from fastfedpg.parameters import fit
 from fastfedpg.runtime import Result
+from fastfedpg.scratch import scratch_folder
 
 ROUTINE = "took part"
 """What the log says of every round; a person watches the progress instead."""
@@ -116,7 +115,7 @@ def run_deployed(
 
     def write(words: str) -> None:
         with (folder / LOG).open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words}\n")
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(words)}\n")
 
     def log(words: str) -> None:
         write(words)
@@ -153,12 +152,9 @@ def _connected(
     how: Deployment, folder: Path, limit: int, log: Callable[[str], None]
 ) -> Iterator[Callable[[float], Any]]:
     # A socket's path must be short, so it does not stand in the run's folder.
-    place = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
-    try:
+    with scratch_folder() as place:
         connector = SuperLinkConnector(how.address, folder / "flower", place / "server", limit, log)
         try:
             yield connector.connect
         finally:
             connector.close()
-    finally:
-        shutil.rmtree(place, ignore_errors=True)

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, printable
 
 ROOM = 16 * 1024
 """Bytes that a message may have beyond its arrays: the words, the names and the shapes."""
@@ -54,7 +54,7 @@ def unpack(data: bytes) -> Message:
 
 def plain(said: Any, longest: int = 500) -> str:
     """Somebody else's words, made fit for a log: no line breaks, no escape codes, not too many."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(said))
+    text = printable(said)
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 

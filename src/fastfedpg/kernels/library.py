@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +16,7 @@ import jax
 
 from fastfedpg.cache import NotOurs, is_ours, private_folder
 from fastfedpg.files import write_atomically
+from fastfedpg.scratch import scratch_folder
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("rollouts.c", "weigh.h"))
 NAMES = ("fastfedpg_play", "fastfedpg_weigh")
@@ -34,8 +34,8 @@ def load(note: Callable[[str], None]) -> ctypes.CDLL:
         for file in sorted(cache.glob(f"{stem}-*.so")) if cache else ():
             if is_ours(file) and _is_whole(file):
                 return _open_library(file)
-    with tempfile.TemporaryDirectory(prefix="fastfedpg-") as folder:
-        fresh = Path(folder) / "rollouts.so"
+    with scratch_folder() as folder:
+        fresh = folder / "rollouts.so"
         _compile(compiler, fresh)
         with contextlib.suppress(OSError):  # nothing may be executed there, on some systems
             opened = _open_library(fresh)

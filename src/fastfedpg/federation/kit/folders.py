@@ -28,6 +28,7 @@ from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.transport import flower_commands, keys
 from fastfedpg.files import write_atomically, write_text
 from fastfedpg.parameters import fit
+from fastfedpg.scratch import scratch_folder
 
 TRY = Config(problem="compromise-grid", oracle="gpomdp", baseline="leave-one-out", H=20, eta=2.0, B=32, K=50, rounds=3)
 """What a kit's settings say before they are filled in: a problem that every machine has, to see that all is well."""
@@ -166,9 +167,9 @@ def _server(folder: Path, authority: Path, plan: KitPlan) -> None:
     shutil.copy(authority / keys.CA, folder / keys.CA)
     keys.make_certificate(folder, authority, _names(plan))
     # Flower's own configuration names files on the server's machine.
-    with tempfile.TemporaryDirectory() as home:
-        flower_commands.describe(Path(home), f"{LOOPBACK}:{SUPERLINK_PORT}", ETC / SERVER / keys.CA)
-        shutil.copy(Path(home) / "config.toml", folder / "flower.toml")
+    with scratch_folder() as home:
+        flower_commands.describe(home, f"{LOOPBACK}:{SUPERLINK_PORT}", ETC / SERVER / keys.CA)
+        shutil.copy(home / "config.toml", folder / "flower.toml")
     (folder / "server.toml").write_text(_settings(plan, "the server: all but `problem` and the oracle as at the sites"))
     (folder / units.SUPERLINK).write_text(units.superlink_unit(plan))
     (folder / units.PROXY).write_text(units.proxy_unit(plan))

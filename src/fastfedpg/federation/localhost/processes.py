@@ -75,7 +75,7 @@ class Processes:
         while not ready():
             if process.ends > 2 or time.monotonic() > end:
                 why = "it ended again and again" if process.ends > 2 else f"it was not ready within {seconds:g} s"
-                raise Stopped(f"{what} did not start: {why}; the end of {process.log}:\n{_tail(process.log)}")
+                raise Stopped(f"{what} did not start: {why}; the end of {process.log}: {_tail(process.log)}")
             time.sleep(0.05)
 
     def _watch(self) -> None:
@@ -116,6 +116,6 @@ def _how(code: int) -> str:
 
 def _tail(path: Path, lines: int = 12) -> str:
     try:
-        return "\n".join("  " + line for line in path.read_text(errors="replace").splitlines()[-lines:])
+        return " | ".join(line.strip() for line in path.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
         return ""

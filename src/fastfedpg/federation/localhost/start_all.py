@@ -3,7 +3,6 @@
 import shutil
 import socket
 import ssl
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Address, Deployment, Keys
 from fastfedpg.federation.transport import flower_commands, keys, unix_socket
 from fastfedpg.federation.transport.superlink import unreachable
+from fastfedpg.scratch import scratch_folder
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS, AGENT_SECONDS = 120.0, 30.0
@@ -49,36 +49,28 @@ def start_federation(
     home, ca = folder / "flower", None if certificates is None else certificates / keys.CA
     address = Address(f"{LOOPBACK}:{superlink_port}", ca, how.address.insecure)
     flower_commands.describe(home, address.superlink, ca)
-    sockets = Path(tempfile.mkdtemp(prefix="fastfedpg-"))
-    try:
-        with Processes(folder / "logs", say) as processes:
-            say("starting the SuperLink")
-            words = flower_commands.superlink((LOOPBACK, superlink_port), folder / "superlink.db", certificates)
-            processes.start("superlink", words, flower_commands.environment(home))
-            for i in range(agents):
-                words = agent_words(out / "config.toml", i, sockets / str(i), folder / "agents" / str(i), how.keys)
-                processes.start(f"agent-{i}", words, flower_commands.environment(home))
-            processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
-            say(f"starting {agents} agents and their nodes")
-            words = proxy_words(f"{host}:{proxy_port}", address, certificates, limit)
-            processes.start("proxy", words, flower_commands.environment(home))
-            processes.wait("proxy", lambda: listens(host, proxy_port), START_SECONDS, "the proxy")
-            for i in range(agents):
-                key = None if certificates is None else certificates / node_name(i)
-                if key is not None:
-                    flower_commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
-                words = flower_commands.supernode(
-                    f"{host}:{proxy_port}", node_ports[i], sockets / str(i), limit, ca, key
-                )
-                processes.start(
-                    f"node-{i}", node(i, words), flower_commands.environment(folder / f"flower-{i}"), stage=1
-                )
-            for i in range(agents):
-                ready = lambda i=i: (sockets / str(i)).is_socket() and unix_socket.secret_of(sockets / str(i)).exists()
-                processes.wait(f"agent-{i}", ready, START_SECONDS + AGENT_SECONDS * agents, f"agent {i}")
-            yield address
-    finally:
-        shutil.rmtree(sockets, ignore_errors=True)
+    with scratch_folder() as sockets, Processes(folder / "logs", say) as processes:
+        say("starting the SuperLink")
+        words = flower_commands.superlink((LOOPBACK, superlink_port), folder / "superlink.db", certificates)
+        processes.start("superlink", words, flower_commands.environment(home))
+        for i in range(agents):
+            words = agent_words(out / "config.toml", i, sockets / str(i), folder / "agents" / str(i), how.keys)
+            processes.start(f"agent-{i}", words, flower_commands.environment(home))
+        processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
+        say(f"starting {agents} agents and their nodes")
+        words = proxy_words(f"{host}:{proxy_port}", address, certificates, limit)
+        processes.start("proxy", words, flower_commands.environment(home))
+        processes.wait("proxy", lambda: listens(host, proxy_port), START_SECONDS, "the proxy")
+        for i in range(agents):
+            key = None if certificates is None else certificates / node_name(i)
+            if key is not None:
+                flower_commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
+            words = flower_commands.supernode(f"{host}:{proxy_port}", node_ports[i], sockets / str(i), limit, ca, key)
+            processes.start(f"node-{i}", node(i, words), flower_commands.environment(folder / f"flower-{i}"), stage=1)
+        for i in range(agents):
+            ready = lambda i=i: (sockets / str(i)).is_socket() and unix_socket.secret_of(sockets / str(i)).exists()
+            processes.wait(f"agent-{i}", ready, START_SECONDS + AGENT_SECONDS * agents, f"agent {i}")
+        yield address
 
 
 def agent_words(config: Path, agent: int, socket: Path, state: Path, keys: Keys) -> list[str]:
