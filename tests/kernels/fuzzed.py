@@ -130,7 +130,7 @@ def shapes(draw):
 def damaged(draw, arrays):
     """Now and then an array of another length, type, rank or with another value, or one less."""
     arrays = [*arrays]
-    for _ in range(draw(st.sampled_from((0, 0, 0, 1, 1, 2)))):
+    for _ in range(draw(st.sampled_from((0, 1, 1, 2)))):
         i = draw(st.sampled_from((0, *range(len(arrays)))))
         x, how = arrays[i], draw(st.sampled_from(("length", "length", "type", "rank", "value", "values", "none")))
         if how == "length" and x.ndim:

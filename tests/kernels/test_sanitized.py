@@ -89,5 +89,5 @@ def test_many_random_calls(machine, tmp_path):
 @pytest.mark.sanitizers
 @pytest.mark.parametrize("check", MUTANTS)
 def test_without_a_check_it_is_found(check, tmp_path):
-    code, said = fuzz(build(tmp_path, ["-march=native"], MUTANTS[check]), 2000, 1)
+    code, said = fuzz(build(tmp_path, ["-march=native"], MUTANTS[check]), 8000, 1)
     assert code != 0, said[-4000:]
