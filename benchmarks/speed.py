@@ -1,6 +1,6 @@
 """Environment steps per second, beside a NumPy loop and a hand-written C program, and what else takes time and memory.
 
-    make bench                   (under 8 minutes on two cores)
+    make bench                   (about 15 minutes on two cores)
     make bench ARGS=--quick      (about 1)
 
 The ways take turns, so that the machine's moods are shared; ratios are of medians, with bootstrap intervals. Seconds of
@@ -19,6 +19,7 @@ from typing import Any
 
 import agreement
 import exact_rounds
+import long_runs
 import memory
 import numpy as np
 import sweep
@@ -30,7 +31,7 @@ from work import Library, Work, rounds_for, timed, unevaluated
 from fastfedpg import fast_fedpg, problems
 from fastfedpg.problems import with_oracle
 
-CELLS = ("check", "sampled", "sparse", "exact", "sweep", "memory")
+CELLS = ("check", "sampled", "sparse", "exact", "sweep", "memory", "rounds")
 
 
 def say(words: str) -> None:
@@ -145,6 +146,16 @@ def table(found: dict[str, Any]) -> str:
         gib = lambda x: f"{x / 2**30:.2f} GiB"
         words = f"{gib(r['peak'])} (imports {gib(r['imported'])}, with the problem {gib(r['problem'])})"
         lines += ["", f"peak memory, N = {r['N']:,}: {words}"]
+    if rows := found.get("rounds"):
+        lines += [
+            "",
+            "a record after every round, into a folder: microseconds a round, and what memory grew by after 1,000",
+        ]
+        for r in rows:
+            each, grown = r["seconds"] / r["rounds"] * 1e6, (r["peak"] - r["after_1000"]) / 2**20
+            lines.append(
+                f"{r['rounds']:9,} rounds: {each:6.0f} us, {grown:6.1f} MiB ({r['files'] / 2**20:.1f} MiB of files)"
+            )
     return "\n".join(lines)
 
 
@@ -172,6 +183,7 @@ def main() -> int:
             "exact": lambda: exact([5, 25] if quick else [5, 25, 100, 400], [1, 16, 64], 3, seconds / 2),
             "sweep": lambda: sweep.measure(20, 3),
             "memory": lambda: memory.measure(100_000),
+            "rounds": lambda: [long_runs.measure(rounds) for rounds in (10_000, 100_000, 1_000_000)],
         }
         try:
             for name in cells:

@@ -15,7 +15,8 @@ import reference as ref
 from fastfedpg import Config, files, with_oracle
 from fastfedpg.experiment import checkpoints
 from fastfedpg.experiment.algorithm import algorithm_of
-from fastfedpg.runtime import Schedule, loop_records, simulate_records
+from fastfedpg.experiment.record_table import RecordTable
+from fastfedpg.runtime import Result, Schedule, loop_records, simulate_records
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 
@@ -112,6 +113,27 @@ BOTH = pytest.mark.parametrize("runtime", RUNTIMES)
 SETTINGS = Config(eta=0.3, H=2)
 
 WHO = checkpoints.identity(SETTINGS, TABULAR, None, VERSION)
+
+
+def table_of(result, folder: Path = Path()) -> RecordTable:
+    """What a run has recorded, beside its checkpoints; nothing, if it is None."""
+    table = RecordTable(checkpoints.records_of(folder), 10)
+    if result is not None:
+        checkpoints.folder_in(folder)
+        table.append(result)
+    return table
+
+
+def recorded_in(table: RecordTable) -> Result:
+    """And as arrays again."""
+    column = lambda name: np.concatenate([*table.pieces(name)]).reshape(table.shape(name))
+    metrics = {name: column(name) for name in table.columns if name not in ("rounds", "returns")}
+    return Result(column("rounds"), metrics, column("returns"), table.theta)
+
+
+def reseal(path: Path) -> None:
+    """Write the sum anew, as if the file had been written like this."""
+    path.write_text(files.seal(path.read_text(encoding="utf-8").partition("\n")[2]), encoding="utf-8")
 
 
 @cache

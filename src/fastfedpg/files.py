@@ -1,12 +1,16 @@
 """Files that are written whole or not at all, and folders that one process at a time works in."""
 
+import errno
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 
 from fastfedpg.errors import InputError
@@ -49,6 +53,47 @@ def write_secret(path: Path, data: bytes) -> None:
     with write_atomically(path) as part:
         part.touch(0o600, exist_ok=False)
         part.write_bytes(data)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A file to be read, and nothing that only looks like one: a pipe would never end, nor a device."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    kind = os.fstat(opened).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(opened)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "not a file but something else", str(path))
+    return os.fdopen(opened, "rb")
+
+
+def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """A text file, whole, with line breaks as they are."""
+    with open_regular(path) as file:
+        return file.read().decode(encoding, errors)
+
+
+SEAL = "# sha256 of what follows: "
+
+
+def seal(text: str) -> str:
+    """The text under a line with its sum, which TOML takes for a comment."""
+    return f"{SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+
+
+def is_sealed(text: str, unless: bool = False) -> bool:
+    """Whether a text is what it was when it was sealed, below the line that says so; `unless` there is none."""
+    _, line, rest = text.partition(SEAL)
+    head, _, rest = rest.partition("\n")
+    return head == hashlib.sha256(rest.encode()).hexdigest() if line else unless
+
+
+def unused(path: Path) -> Path:
+    """The path, with a number after it if something is there."""
+    number, free = 1, path
+    while free.exists() or free.is_symlink():
+        number, free = number + 1, path.with_name(f"{path.name}-{number + 1}")
+    return free
 
 
 def sync(path: Path) -> None:

@@ -533,7 +533,7 @@ def test_the_advised_reward_range_is_accepted(capsys):
 
 def test_overwrite_touches_nothing_where_it_cannot_go_on(capsys):
     Path("out/metrics.csv").mkdir(parents=True)
-    Path("out/config.toml").write_text("kept")
+    Path("out/config.toml").write_text(f"# {run_folder.versions()}\n")
     words = ("--problem", "compromise", "--out", "out", "--overwrite")
     refuse(capsys, *words, says=("metrics.csv: a folder where a file of the run belongs",))
 

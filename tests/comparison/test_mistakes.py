@@ -52,8 +52,8 @@ def test_a_folder_that_holds_something(finished, capsys):
     assert list(table(finished)) == list(TWO[1:])
     assert not (finished / "scaffold_pg").exists(), "nothing of the earlier comparison is left"
     assert len(column(finished / "fedavg_pg", "gap")) == 1
-    assert command("compare", *EXACT, *TWO, "--out", "foreign", "--overwrite") == 0
-    assert Path("foreign/thesis.tex").read_text() == "dear"
+    assert "nothing in it is replaced" in refused(capsys, *EXACT, *TWO, "--out", "foreign", "--overwrite")
+    assert [p.name for p in Path("foreign").iterdir()] == ["thesis.tex"]
 
 
 # What goes wrong on the way
@@ -117,8 +117,12 @@ def test_a_disk_that_is_full_or_read_only_in_the_middle(error, original, monkeyp
 def test_a_full_disk_under_a_comparison_of_runs(finished, monkeypatch, capsys):
     """There is nothing to go on with: the runs are where they were."""
 
+    real = run_cells.write_text
+
     def fail(path, text):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if path.name == "table.csv":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, text)
 
     monkeypatch.setattr(run_cells, "write_text", fail)
     assert command("compare", finished / "fast_fedpg", "--out", "out") == 1
@@ -153,6 +157,7 @@ def test_overwriting_leaves_one_identity(tmp_path):
     assert {e.folder.name for e in run_index.find(tmp_path / "out")} == set(TWO[1:])
     run(config, tmp_path / "out", overwrite=True)
     assert not (tmp_path / "out" / run_cells.FILE).exists()
+    assert not [p for p in (tmp_path / "out").iterdir() if p.is_dir()], "nor its cells"
 
 
 def test_python_resume_does_not_repeat_what_has_finished(tmp_path):

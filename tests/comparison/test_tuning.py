@@ -63,7 +63,8 @@ def test_tuning(schedules):
 
 def tune(eta=1.0, candidates=6, note=lambda words: None):
     plans = dict.fromkeys(("a", "b"), plan(Config("compromise")))
-    return tuning.tune(plans, eta, candidates, 2, Path("tune.csv"), run_cells.unseen, note)
+    best = tuning.tune(plans, eta, candidates, 2, Path("tune.csv"), run_cells.unseen, note)
+    return {name: trial.eta for name, trial in best.items()}
 
 
 def test_a_best_value_at_an_end_widens_the_grid_for_all(monkeypatch):

@@ -13,7 +13,7 @@ from fastfedpg import ALGORITHMS, Oracle
 from fastfedpg.core import Evaluation, Problem
 from fastfedpg.experiment import checkpoints
 from fastfedpg.runtime import collect, message_sizes, shapes
-from stopped_runs import BOTH, PROBLEM, RUNTIMES, SCHEDULE, WHO, algorithm, every_standing
+from stopped_runs import BOTH, PROBLEM, RUNTIMES, SCHEDULE, WHO, algorithm, every_standing, recorded_in, table_of
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -46,10 +46,10 @@ def taken_up(records, problem, method, noted, standing, schedule=SCHEDULE):
     """All records of a run that was put away at a standing and went on from the file."""
     sizes = message_sizes(problem, method, schedule.starts(problem)[0])
     before = [r for r in noted if r.round <= standing.recorded]
-    folder = checkpoints.write(Path(), WHO, standing, collect(before, sizes), 1.5)
+    folder = checkpoints.write(Path(), WHO, standing, table_of(collect(before, sizes)), 1.5)
     found = checkpoints.read(folder, WHO, shapes(problem, method, schedule))
     assert found.seconds == 1.5
-    assert bits(found.result) == bits(collect(before, sizes))
+    assert bits(recorded_in(found.table)) == bits(collect(before, sizes))
     return before + list(records(problem, method, schedule, start=found.standing))
 
 

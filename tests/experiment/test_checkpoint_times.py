@@ -12,7 +12,19 @@ from fastfedpg import Config
 from fastfedpg.experiment import checkpoints
 from fastfedpg.experiment.checkpoints import Keeper
 from fastfedpg.runtime import simulate_records
-from stopped_runs import BOTH, CONFIG, OFTEN, PROBLEM, ROUNDS, WHO, algorithm, every_standing, killed, rounds_kept
+from stopped_runs import (
+    BOTH,
+    CONFIG,
+    OFTEN,
+    PROBLEM,
+    ROUNDS,
+    WHO,
+    algorithm,
+    every_standing,
+    killed,
+    rounds_kept,
+    table_of,
+)
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -22,9 +34,9 @@ def written(monkeypatch) -> list[int]:
     """The rounds after which a checkpoint was written."""
     real, noted = checkpoints.write, []
 
-    def write(out, who, standing, result, seconds):
+    def write(out, who, standing, table, seconds):
         noted.append(standing.round)
-        return real(out, who, standing, result, seconds)
+        return real(out, who, standing, table, seconds)
 
     monkeypatch.setattr(checkpoints, "write", write)
     return noted
@@ -94,5 +106,5 @@ def test_rounds_are_counted_beyond_nine_digits():
     """Folders are named by nine digits; rounds may have ten."""
     _, stood = every_standing(simulate_records, PROBLEM, algorithm("fedavg_pg"))
     for number in (10**9 - 2, 10**9 - 1, 10**9, 10**9 + 1):
-        checkpoints.write(Path(), WHO, stood[0]._replace(round=number, recorded=-1), None, 0.0)
+        checkpoints.write(Path(), WHO, stood[0]._replace(round=number, recorded=-1), table_of(None), 0.0)
     assert rounds_kept(".") == [10**9 + 1, 10**9]

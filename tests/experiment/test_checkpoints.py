@@ -30,8 +30,10 @@ def test_a_checkpoint_is_arrays_and_words():
     said = tomllib.loads((folder / "checkpoint.toml").read_text(encoding="utf-8"))
     assert (said["round"], said["recorded"], said["versions"]) == (8, 4, run_folder.versions())
     assert said["config"]["algorithm"]["eta"] == 0.5
+    assert said["records"]["count"] == 2
+    assert {p.name for p in folder.parent.iterdir()} == {"000000006", "000000008", "records.bin"}
+    assert np.fromfile(folder.parent / "records.bin", "<i8", 2).tolist() == [0, 4], "the rounds, its first column"
     arrays = load_file(folder / "state.safetensors")
-    assert arrays["result['rounds']"].tolist() == [0, 4]
     assert any(x.shape == (2, 4, 5) and np.abs(x).max() > 0 for x in arrays.values()), "the agents' control variates"
 
 

@@ -74,8 +74,8 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_run(where, monkeypatch, neve
     why = "File too large" if where == "file" else "No space left on device"
     kept = "kept in out: config.toml, a checkpoint after round 4 (fastfedpg resume out goes on from it)"
     assert heard == [f"no checkpoint after round 6: {why}; {kept}"]
-    assert seen[6] == ["000000002", "000000004"]
-    assert seen[8] == ["000000004", "000000008"]
+    assert seen[6] == ["000000002", "000000004", "records.bin"]
+    assert seen[8] == ["000000004", "000000008", "records.bin"]
     assert numbers("out") == never_stopped
 
 
@@ -108,6 +108,7 @@ def test_files_are_on_disk_before_they_take_their_name(monkeypatch):
         ("name", "out/config.toml"),
         ("sync", "out"),
         ("sync", "out"),  # with the new folder for checkpoints in it
+        ("sync", "out/checkpoints/records.bin"),
         ("sync", f"{part}/state.safetensors"),
         ("sync", f"{part}/checkpoint.toml"),
         ("sync", part),

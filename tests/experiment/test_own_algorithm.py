@@ -245,11 +245,12 @@ def test_a_changed_source_is_another_algorithm(capsys):
     with pytest.raises(ff.Interrupted):
         ff.run(config, "out", report=stop)
     Path("mine.py").write_text(MINE + "\n# changed\n")
+    said = "of another configuration: the file that mine.py:fedprox_pg is in has changed"
+    with pytest.raises(ff.InputError, match=said):
+        ff.resume("out", note=lambda words: None)
     heard = []
-    ff.resume("out", note=heard.append)
-    assert any(
-        "refused: of another configuration: the file that mine.py:fedprox_pg is in has changed" in h for h in heard
-    )
+    ff.resume("out", note=heard.append, restart=True)
+    assert any(f"refused: {said}" in h for h in heard)
 
 
 @pytest.mark.parametrize(

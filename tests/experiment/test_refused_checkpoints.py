@@ -9,12 +9,13 @@ import pytest
 import fastfedpg
 import reference as ref
 from commands import command
-from fastfedpg import Config
+from fastfedpg import Config, files
 from fastfedpg.experiment import checkpoints, run_folder
 from fastfedpg.experiment.checkpoints import FORMAT
 from fastfedpg.runtime import shapes, simulate_records
 from stopped_runs import (
     CONFIG,
+    OFTEN,
     PROBLEM,
     SCHEDULE,
     VERSION,
@@ -27,7 +28,9 @@ from stopped_runs import (
     newest,
     numbers,
     recorded,
+    reseal,
     rounds_kept,
+    table_of,
 )
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
@@ -45,7 +48,19 @@ def half_a_file(folder: Path) -> None:
 
 
 def in_words(old: str, new: str):
+    """As if it had been written like that."""
+    return lambda folder: (edit(folder / checkpoints.ABOUT, old, new), reseal(folder / checkpoints.ABOUT))
+
+
+def by_hand(old: str, new: str):
     return lambda folder: edit(folder / checkpoints.ABOUT, old, new)
+
+
+def a_flipped_record(folder: Path) -> None:
+    """The second round, in the first column."""
+    data = bytearray((folder.parent / "records.bin").read_bytes())
+    data[8] ^= 1
+    (folder.parent / "records.bin").write_bytes(data)
 
 
 def without(name: str):
@@ -79,6 +94,8 @@ REFUSED = {
     "another record": (in_words("\nrecorded = 4", "\nrecorded = 8"), "damaged: "),
     "no round": (in_words("\nround = 8", "\nround = 'x'"), "damaged: "),
     "another column": (in_words('"gap"', '"gab"'), "damaged: "),
+    "a step by hand": (by_hand("\neta = 0.5", "\neta = 0.25"), "damaged: checkpoint.toml is not what was written"),
+    "a time by hand": (by_hand("\nseconds = ", "\nseconds = 1"), "damaged: checkpoint.toml is not what was written"),
 }
 
 
@@ -96,29 +113,67 @@ def test_one_that_cannot_be_used_is_refused_by_name_and_the_previous_one_used(mi
     assert numbers(out) == never_stopped
 
 
-def test_where_both_are_refused_it_starts_again_and_says_so(never_stopped, capsys):
+def test_records_that_were_changed_are_refused_with_the_checkpoints_that_count_them(capsys):
+    """The second of the two records; a checkpoint of round 2 would know nothing of it, but is no longer there."""
     out = killed()
-    for folder in checkpoints.present(out):
-        a_flipped_bit(folder)
-    assert command("resume", out) == 0
+    a_flipped_record(newest(out))
+    before = contents(out)
+    assert command("resume", out) == 2
     said = capsys.readouterr().err
-    for words in ("000000008: refused: damaged", "000000006: refused: damaged", "note: from the beginning"):
-        assert words in said
-    assert "note: no checkpoint can be used: the run starts again from its beginning" in said
-    assert numbers(out) == never_stopped
+    for number in (8, 6):
+        assert f"00000000{number}: refused: damaged: records.bin is not what was written" in said
+    assert contents(out) == before
+    (out / "checkpoints" / "records.bin").unlink()
+    assert command("resume", out) == 2
+    assert "refused: damaged: No such file or directory" in capsys.readouterr().err
 
 
-def test_refused_ones_make_room_for_those_of_the_run_that_starts_again(never_stopped, capsys):
-    """They are of later rounds than the new ones, which must not be taken for the older ones and removed."""
+def contents(out: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file() and p.name != files.LOCK}
+
+
+REFUSES = "fastfedpg: out: none of its checkpoints can be used ({}); nothing was changed. Put that right, or begin anew"
+
+
+def test_where_both_are_refused_nothing_is_touched_and_a_restart_keeps_them(never_stopped, capsys):
+    """Whatever the reason: they may be good, for the version or the configuration that wrote them."""
     out = killed()
     for folder in checkpoints.present(out):
         OTHER_VERSION(folder)
-    seen = {}
-    with pytest.warns(UserWarning, match="refused: of another version|no checkpoint can be used"):
-        fastfedpg.experiment.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
-    assert 2 in seen[2]
-    assert seen[4] == [4, 2]
+    before = contents(out)
+    assert command("resume", out) == 2
+    said = capsys.readouterr().err
+    for number in (8, 6):
+        assert f"00000000{number}: refused: of another version: made by {VERSION}" in said
+    assert REFUSES.format(f"of another version: made by {VERSION}; this is {run_folder.versions()}") in said
+    assert contents(out) == before
+    assert command("resume", out, "--restart") == 0
+    said = capsys.readouterr().err
+    assert "note: what was there is kept in out/before-restart\n" in said
+    assert "note: from the beginning" in said
     assert numbers(out) == never_stopped
+    old = {name: data for name, data in before.items() if name.startswith("checkpoints/")}
+    assert contents(out / "before-restart") == old
+
+
+def test_what_an_interrupted_run_had_written_is_kept_too_and_never_twice_in_one_place(capsys):
+    """Two restarts: each leaves what was there in a folder of its own."""
+
+    def stop(done: int, record=None) -> None:
+        if done == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(fastfedpg.Interrupted):
+        fastfedpg.run(OFTEN, "out", report=stop)
+    written = contents(Path("out"))
+    for kept, eta in (("before-restart", "0.25"), ("before-restart-2", "0.125")):
+        edit(Path("out/config.toml"), f"eta = {float(eta) * 2:g}", f"eta = {eta}")
+        with pytest.raises(fastfedpg.Interrupted), pytest.warns(UserWarning, match="refused|kept in"):
+            fastfedpg.resume("out", report=stop, restart=True)
+        assert Path("out", kept, "checkpoints").is_dir()
+    moved = contents(Path("out/before-restart"))
+    assert moved == {name: data for name, data in written.items() if name != "config.toml"}
+    assert Path("out/before-restart-2/results.npz").read_bytes() != moved["results.npz"]
 
 
 def test_a_damaged_one_is_not_kept_as_the_previous_one(capsys):
@@ -130,16 +185,19 @@ def test_a_damaged_one_is_not_kept_as_the_previous_one(capsys):
     with pytest.warns(UserWarning, match="refused: damaged"):
         fastfedpg.experiment.resume(out, lambda done, record=None: seen.setdefault(done, rounds_kept(out)))
     assert seen[6] == [6, 4], "two that can be used"
+    assert [p.name for p in Path("out/checkpoints").iterdir()] == ["000000008-refused"], "also when it has finished"
 
 
 def test_an_edited_configuration_is_another_run(capsys):
     out = killed()
     edit(out / "config.toml", "eta = 0.5", "eta = 0.25")
-    assert command("resume", out) == 0
+    assert command("resume", out) == 2
     said = capsys.readouterr().err
     for number in (8, 6):
         assert f"00000000{number}: refused: of another configuration: eta is 0.5 there and 0.25 here" in said
-    assert "note: no checkpoint can be used: the run starts again from its beginning" in said
+    assert REFUSES.format("of another configuration: eta is 0.5 there and 0.25 here") in said
+    assert rounds_kept(out) == [8, 6]
+    assert command("resume", out, "--restart") == 0
     fastfedpg.run(replace(CONFIG, eta=0.25), "other")
     assert numbers(out) == numbers("other")
 
@@ -181,7 +239,8 @@ def test_another_problem_or_start_is_another_run(changed, capsys):
         arrays[name] = (arrays[name] + 0.5) / 2
         arrays[name][..., 0] = 0.75
     np.savez(out / changed, **arrays)
-    assert command("resume", out) == 0
+    assert command("resume", out) == 2
+    assert command("resume", out, "--restart") == 0
     said = capsys.readouterr().err
     why = "of another configuration: the problem's arrays or theta0 have changed"
     for number in (3, 2):
@@ -195,7 +254,7 @@ def test_another_problem_or_start_is_another_run(changed, capsys):
 def test_arrays_of_another_form_are_refused():
     """The words fit, the sum over the file does too; what is in it is of another algorithm."""
     _, stood = every_standing(simulate_records, PROBLEM, algorithm("fedavg_pg"))
-    folder = checkpoints.write(Path(), WHO, stood[0]._replace(recorded=-1), None, 0.0)
+    folder = checkpoints.write(Path(), WHO, stood[0]._replace(recorded=-1), table_of(None), 0.0)
     with pytest.raises(checkpoints.UnusableCheckpoint, match="damaged"):
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("scaffold_pg"), SCHEDULE))
     with pytest.raises(checkpoints.UnusableCheckpoint, match=r"damaged: .* is float64\(2, .* and must be float64\(3, "):

@@ -25,13 +25,17 @@ class ResumeFlags:
     folder: tyro.conf.Positional[Path]
     """The folder of a run, or of a comparison."""
 
+    restart: bool = False
+    """Begin anew where no checkpoint can be used; what is there is kept in a folder before-restart."""
+
 
 def resume(arguments: list[str], console: Console, errors: Console) -> int:
     """Go on with a run or a comparison that was interrupted or killed."""
-    folder = own_flags(ResumeFlags, "fastfedpg resume", arguments, EXAMPLE).folder
+    given = own_flags(ResumeFlags, "fastfedpg resume", arguments, EXAMPLE)
+    folder, restart = given.folder, given.restart
     if (folder / run_cells.FILE).is_file():
         show = lambda title, rounds: progress(errors, title, rounds)
-        again = lambda: run_cells.resume(folder, show, noting(errors))
+        again = lambda: run_cells.resume(folder, show, noting(errors), restart)
         return compare.compare_and_report(again, folder, console, errors)
     state = run_folder.state(folder)
     if state == "finished":
@@ -45,9 +49,13 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")
     if run_folder.is_deployed(folder):
+        if restart:
+            raise InputError(
+                f"{folder}: a deployed run's agents stand elsewhere, and can't begin anew; start another run"
+            )
         return server.resume(folder, console, errors)
     note = noting(errors)
-    with reopen(folder, note) as (planned, found):
+    with reopen(folder, note, restart=restart) as (planned, found):
         note(ending.where(planned, found))
         work = lambda report, note: execute(planned, folder, report, found, note)
         return ending.run_and_report(planned, folder, work, console, errors)

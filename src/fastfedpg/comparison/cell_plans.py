@@ -1,5 +1,6 @@
 """The plans of a comparison's cells: each built once, with the rounds that the budget pays for, and tuned."""
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,10 @@ def tune_cells(comparison: Comparison, plans: dict[str, Plan], file: Path, show:
     best = tuning.tune(every, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
     found = {}
     for label, variants in tried.items():
-        name = min(variants, key=lambda name: tuning.reached(file, name, best[name]))
-        found[label] = every[name].at_eta(best[name])
+        name = min(variants, key=lambda name: math.inf if math.isnan(best[name].J) else best[name].J)
+        found[label] = every[name].at_eta(best[name].eta)
         if name != label:
-            note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name]:g}")
+            note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name].eta:g}")
     return found
 
 

@@ -1,6 +1,5 @@
 """Several methods on one problem and one budget: run, resumed, tabulated and drawn."""
 
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,16 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import tomli_w
 
 from fastfedpg import registry
 from fastfedpg.comparison import printed, table
 from fastfedpg.comparison.cell_plans import check_tuning, give_rounds, plan_cells, tune_cells
 from fastfedpg.comparison.spec import Comparison, from_file
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.draw import curves, style
+from fastfedpg.draw import curves
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import finished_run as outcomes
-from fastfedpg.experiment import run_folder
+from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
 from fastfedpg.experiment.config import SOURCE, Config, from_toml, sketch
 from fastfedpg.experiment.finished_run import Outcome
@@ -26,14 +26,13 @@ from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.recorded_run import begin, execute, reopen
-from fastfedpg.files import clear_parts, hold, is_held, write_text
+from fastfedpg.files import clear_parts, hold, is_held, is_sealed, read_text, seal, write_text
 from fastfedpg.parameters import LETTERS
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged
 from fastfedpg.scratch import scratch_folder
 from fastfedpg.tables import ALGORITHMS
 
-PICTURES = ("curves", "policies", "agents")
 FILE = run_folder.COMPARISON
 
 
@@ -99,7 +98,7 @@ def compare(
             return compare(comparison, folder / "comparison", None, True, show, note)._replace(files=[])
     out = Path(out)
     comparison.check()
-    run_folder.check_folder(out, overwrite)
+    run_folder.check_folder(out, overwrite, comparison.labels)
     plans = give_rounds(comparison, plan_cells(comparison), note)
     if comparison.tune:
         check_tuning(comparison, plans)
@@ -125,14 +124,23 @@ def described(problem: Any, methods: Mapping[str, Any], settings: Mapping[str, A
 
 
 @float64
-def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn) -> Report:
-    """Go on with a comparison; cells that have come to their end are not repeated."""
+def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn, restart: bool = False) -> Report:
+    """Go on with a comparison; cells that have come to their end are not repeated.
+
+    A cell none of whose checkpoints can be used begins anew if `restart` says so; what was there is kept.
+    """
     out = Path(out)
     comparison = from_file(out / FILE)
+    if not is_sealed(read_text(out / FILE), unless=True):  # as those of older versions
+        raise InputError(
+            f"{out / FILE}: not as it was written, so its runs would not be of one comparison; put it back, or begin "
+            f"another: fastfedpg compare --config {out / FILE} --out ANOTHER_FOLDER"
+        )
     comparison.check()
     with hold(out):
         clear_parts(out)
-        return _finish(comparison, give_rounds(comparison, plan_cells(comparison), note), out, show, note)
+        plans = give_rounds(comparison, plan_cells(comparison), note)
+        return _finish(comparison, plans, out, show, note, restart)
 
 
 @float64
@@ -156,7 +164,9 @@ def compare_runs(
                 f"{other.label} stopped at {other.samples[-1]:,.0f} {other.unit}, "
                 f"{found[0].label} at {found[0].samples[-1]:,.0f}: not the same budget"
             )
-    with run_folder.open_folder(out, lambda: clear_parts(out), lambda: None):
+    text = tomli_w.dumps({"runs": [str(place) for place in places]})
+    describe = lambda: write_text(out / "compared.toml", f"# {run_folder.versions()}\n{text}")
+    with run_folder.open_folder(out, lambda: run_folder.clear(out, overwrite), describe):
         return present(found, plans, out, note)
 
 
@@ -197,11 +207,13 @@ def cells_in(out: Path) -> list[Path]:
     return [out / label for label in labels if (out / label / "config.toml").is_file()]
 
 
-def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note) -> Report:
+def _finish(
+    comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note, restart: bool = False
+) -> Report:
     if comparison.tune:
         file = out / "tune.csv"
         plans = tune_cells(comparison, plans, file, show, note)
-    lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note)]
+    lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note, restart)]
     found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]
     if not found:
         raise InputError(f"{out}: every method diverged; try a smaller eta, or --tune")
@@ -214,7 +226,7 @@ def _finish(comparison: Comparison, plans: dict[str, Plan], out: Path, show: Sho
     return present([o for o, _ in found], [p for _, p in found], out, note, title)
 
 
-def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
+def _cell(planned: Plan, cell: Path, show: Show, note: Note, restart: bool) -> bool:
     """Bring one run to its end, wherever it stands; False where it diverged."""
     config, begun = planned.config, (cell / "config.toml").is_file()
     if begun:
@@ -230,7 +242,7 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
         note(f"{cell.name}: the file of its {changed[0]} has changed since it ran; it stands as it ran then")
     try:
         if state not in ("finished", "diverged"):
-            with _entered(planned, cell, begun, note) as found, show(cell.name, config.rounds) as report:
+            with _entered(planned, cell, begun, note, restart) as found, show(cell.name, config.rounds) as report:
                 execute(planned, cell, report, found, note)
     except Diverged as error:
         note(f"{cell.name} is left out: {error}")
@@ -241,28 +253,23 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note) -> bool:
 
 
 @contextmanager
-def _entered(planned: Plan, cell: Path, begun: bool, note: Note) -> Iterator[Checkpoint | None]:
+def _entered(planned: Plan, cell: Path, begun: bool, note: Note, restart: bool) -> Iterator[Checkpoint | None]:
     if begun:
-        with reopen(cell, note, planned) as (_, found):
+        with reopen(cell, note, planned, restart=restart) as (_, found):
             yield found
     else:
-        with begin(planned.config, cell, overwrite=True, like=planned):
+        own_files.clear_unbegun(cell)
+        with begin(planned.config, cell, like=planned):
             yield None
 
 
 def _clear(out: Path, overwrite: bool) -> None:
     if (out / FILE).exists() and not overwrite:
         raise InputError(f"{out}: another comparison has begun in this folder; choose another --out")
-    cells = cells_in(out)
-    for cell in cells:
+    for cell in cells_in(out):
         if is_held(cell):
             raise InputError(f"{cell}: another process is at work in this folder")
     run_folder.clear(out, overwrite)
-    pictures = [file for name in PICTURES for file in style.files(out / name)]
-    for file in (out / "tune.csv", out / "table.csv", *pictures):
-        file.unlink(missing_ok=True)
-    for cell in cells:
-        shutil.rmtree(cell)
 
 
 def _describe(out: Path, comparison: Comparison, first: Plan) -> None:
@@ -271,4 +278,5 @@ def _describe(out: Path, comparison: Comparison, first: Plan) -> None:
     run_folder.copy_files(out, first.config, first.here, first.theta0)
     settings = comparison.settings.but(problem=config.problem, theta0=config.theta0)
     head = f"# {run_folder.versions()}\n# Repeat with: fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER\n"
-    write_text(out / FILE, head + replace(comparison, settings=settings).to_toml())
+    text = own_files.name_runs(comparison.labels) + replace(comparison, settings=settings).to_toml()
+    write_text(out / FILE, head + seal(text))

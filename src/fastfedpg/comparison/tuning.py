@@ -1,6 +1,7 @@
 """Step sizes, chosen fairly: the same candidates for every method, on seeds that are not reported."""
 
 import csv
+import hashlib
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -11,16 +12,17 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.journal import Note
+from fastfedpg.experiment import checkpoints
+from fastfedpg.experiment.journal import Note, identity
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import OnProgress, Show
-from fastfedpg.files import write_text
+from fastfedpg.files import read_text, write_text
 from fastfedpg.runtime import Diverged, Schedule
 
 FACTOR = 2.0
 FEWEST, MOST = 6, 100
 WIDENINGS = 8
-COLUMNS = ("algorithm", "eta", "J", "seeds", "state")
+COLUMNS = ("algorithm", "eta", "J", "seeds", "state", "sum")
 
 
 class Trial(NamedTuple):
@@ -39,13 +41,14 @@ def tune(
     file: Path,
     show: Show,
     note: Note,
-) -> dict[str, float]:
+) -> dict[str, Trial]:
     """The step size with the least mean J for every method, from a grid around eta that is the same for all.
 
     While some method is best at an end of the grid, the grid is widened there, for all. Trials are kept in `file`, and
-    those that are there already are not repeated.
+    those that are there already are not repeated: each has a sum, of what it says and of what it was tried with.
     """
-    trials = _read(file)
+    with_what = {name: _identity(planned, seeds) for name, planned in plans.items()}
+    trials = _read(file, with_what, note)
     grid = [eta * FACTOR ** (k - candidates // 2) for k in range(candidates)]
     for widened in range(WIDENINGS + 1):
         for name, planned in plans.items():
@@ -53,9 +56,9 @@ def tune(
             if new:
                 with show(f"tuning {name} ({new[0]:g} … {new[-1]:g})", planned.config.rounds) as report:
                     trials += _try(name, planned, new, seeds, report)
-                _write(file, trials, seeds)
+                _write(file, trials, seeds, with_what)
         best = {name: _best(name, grid, trials) for name in plans}
-        ends = {b for b in best.values() if b in (grid[0], grid[-1])}
+        ends = {b.eta for b in best.values() if b.eta in (grid[0], grid[-1])}
         if not ends or widened == WIDENINGS:
             break
         step = max(1, candidates // 2)
@@ -64,8 +67,8 @@ def tune(
         if grid[-1] in ends:
             grid = grid + [grid[-1] * FACTOR**k for k in range(1, step + 1)]
     for name, b in best.items():
-        if b in ends:
-            note(f"{name}: eta = {b:g} is still best at the end of a grid that was widened {WIDENINGS} times")
+        if b.eta in ends:
+            note(f"{name}: eta = {b.eta:g} is still best at the end of a grid that was widened {WIDENINGS} times")
     return best
 
 
@@ -100,34 +103,50 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: On
     return [Trial(name, e, float(J)) for e, J in zip(etas, means, strict=True)]
 
 
-def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> float:
+def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> Trial:
     """The least J; of equals the smallest step, and where all diverged the smallest of all."""
-    mine = {t.eta: t.J for t in trials if t.algorithm == name}
-    return min(grid, key=lambda e: (math.inf if math.isnan(mine[e]) else mine[e], e))
+    mine = [t for t in trials if t.algorithm == name and t.eta in grid]
+    return min(mine, key=lambda t: (math.inf if math.isnan(t.J) else t.J, t.eta))
 
 
-def reached(file: Path, name: str, eta: float) -> float:
-    """The mean final J of a method at a step size that was tried; infinite where it diverged."""
-    J = next(t.J for t in _read(file) if (t.algorithm, t.eta) == (name, eta))
-    return math.inf if math.isnan(J) else J
+def _identity(planned: Plan, seeds: int) -> str:
+    """What a trial's J depends on, beside eta."""
+    who = identity(planned)
+    config = {k: v for k, v in who.config.flat().items() if k not in ("eta", *checkpoints.FREE)}
+    return repr((sorted(config.items(), key=str), who.problem, who.config.sources(), seeds))
 
 
-def _read(file: Path) -> list[Trial]:
-    if not file.exists():
-        return []
-    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8", errors="replace")))
+def _sum(with_what: str, row: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join((with_what, *row)).encode()).hexdigest()[:16]
+
+
+def _read(file: Path, with_what: Mapping[str, str], note: Note) -> list[Trial]:
+    """The trials of these methods; a line that was changed, or that is of another comparison, is refused."""
+    again = "remove the file, and it is tuned again"
     try:
-        return [Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")) for r in rows]
+        rows = csv.DictReader(io.StringIO(read_text(file, errors="replace")))
+    except FileNotFoundError:
+        return []
+    trials, sums = [], COLUMNS[-1] in (rows.fieldnames or ())
+    if not sums:
+        note(f"{file}: of an older version, without sums of its lines; they are taken as they are")
+    try:
+        for r in rows:
+            said = [r[name] for name in COLUMNS[: None if sums else -1]]
+            trials.append(Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")))
+            if sums and said[-1] != _sum(with_what.get(r["algorithm"], ""), said[:-1]):
+                raise ValueError("its sum is another, as of another number of rounds or a line that was changed")
     except (KeyError, TypeError, ValueError, csv.Error) as error:
-        words = f"line {rows.line_num} is not as it was written ({error}); remove the file, and it is tuned again"
-        raise InputError(f"{file}: {words}") from None
+        raise InputError(f"{file}: line {rows.line_num} is not as it was written ({error}); {again}") from None
+    return trials
 
 
-def _write(file: Path, trials: Sequence[Trial], seeds: int) -> None:
+def _write(file: Path, trials: Sequence[Trial], seeds: int, with_what: Mapping[str, str]) -> None:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
     for t in sorted(trials):
         lost = math.isnan(t.J)
-        rows.writerow([t.algorithm, repr(t.eta), "" if lost else repr(t.J), seeds, "diverged" if lost else "finished"])
+        said = [t.algorithm, repr(t.eta), "" if lost else repr(t.J), str(seeds), "diverged" if lost else "finished"]
+        rows.writerow([*said, _sum(with_what[t.algorithm], said)])
     write_text(file, text.getvalue())

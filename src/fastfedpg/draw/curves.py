@@ -10,6 +10,7 @@ from fastfedpg.draw import style as canvas
 from fastfedpg.draw.policy_maps import policies
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.problems import AnyProblem
+from fastfedpg.runtime.views import drawn
 from fastfedpg.statistics import Interval, bootstrap
 
 ROWS = 24
@@ -40,13 +41,14 @@ def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: AnyProblem) -> 
     from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
 
     name = "gap" if problem.shared else "J"
-    intervals = [bootstrap(o.result.metrics[name]) for o in outcomes]
+    shown = [drawn(len(o.result.rounds)) for o in outcomes]
+    intervals = [bootstrap(o.result.metrics[name][:, some]) for o, some in zip(outcomes, shown, strict=True)]
     rounding = 64 * np.finfo(float).eps * problem.scale / (1 - problem.gamma) ** 2
     least = _gap_axis(axes, intervals, rounding) if problem.shared else -np.inf
     handles, silent = [], []
-    for k, (o, (mean, low, high)) in enumerate(zip(outcomes, intervals, strict=True)):
-        sent = (o.result.metrics["bytes_up"] + o.result.metrics["bytes_down"]).mean(axis=0)
-        for axis, x in zip(axes, (o.result.rounds, o.samples, sent), strict=True):
+    for k, (o, some, (mean, low, high)) in enumerate(zip(outcomes, shown, intervals, strict=True)):
+        sent = sum(o.result.metrics[name][:, some].mean(axis=0) for name in ("bytes_up", "bytes_down"))
+        for axis, x in zip(axes, (o.result.rounds[some], o.samples[some], sent), strict=True):
             if axis is axes[2] and not sent.any():
                 silent.append(o.label)
                 continue

@@ -1,14 +1,14 @@
-"""Checkpoints: where a run stands and what it has recorded, as safetensors and TOML, whole or not at all.
+"""Checkpoints: where a run stands and how far its records go, as safetensors and TOML, whole or not at all.
 
 Each is a folder `checkpoints/ROUND` of its own, written under another name, synced and renamed; the last two are kept.
+What was recorded lies beside them, once (`record_table`): a checkpoint says how much of it was there, and its sum.
 """
 
 import hashlib
-import shutil
 import time
 import tomllib
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,15 +18,23 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from fastfedpg.errors import InputError
+from fastfedpg.experiment import record_table
 from fastfedpg.experiment.config import Config, from_mapping
-from fastfedpg.files import clear_parts, sync, write_atomically
+from fastfedpg.experiment.record_table import RecordTable
+from fastfedpg.files import clear_parts, is_sealed, open_regular, read_text, seal, sync, unused, write_atomically
 from fastfedpg.problems import AnyProblem
-from fastfedpg.runtime import Result, Standing
+from fastfedpg.runtime import Standing
 from fastfedpg.runtime.pytrees import arrays_of, restored
 
 FOLDER, ARRAYS, ABOUT = "checkpoints", "state.safetensors", "checkpoint.toml"
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
+THETA = "theta"
+"""The name of the last recorded policy among the arrays."""
+
+SHOWN = ("J", "gap", "return_mean")
+"""Metrics of which a checkpoint says where they stand."""
+
 LARGEST_SHARE = 0.05
 """Of the time, at most this goes into checkpoints that are asked for by the clock."""
 
@@ -41,13 +49,14 @@ class Identity(NamedTuple):
     config: Config
     problem: str
     source: str = ""  # of environments; they may have been repaired, so it need not be the same
+    computed: dict[str, str] = {}  # noqa: RUF012 # with what; another may round otherwise, so that is noted
 
 
 class Checkpoint(NamedTuple):
     """A run that can go on."""
 
     standing: Standing
-    result: Result | None  # what was recorded until then
+    table: RecordTable  # what was recorded until then
     seconds: float
 
 
@@ -66,64 +75,117 @@ def identity(config: Config, problem: AnyProblem | None, theta0: np.ndarray | No
     return Identity(versions, config, digest.hexdigest(), hashlib.sha256(source.encode()).hexdigest())
 
 
-def write(out: Path, who: Identity, standing: Standing, result: Result | None, seconds: float) -> Path:
-    """Put a run away; older checkpoints than the previous one are removed."""
+def folder_in(out: Path) -> Path:
+    """The folder of a run's checkpoints, which is made if it is not there."""
     folder = out / FOLDER
     if not folder.exists():
         folder.mkdir()
         sync(out)
+    return folder
+
+
+def records_of(out: Path) -> Path:
+    """Where a run's records are as long as it is under way."""
+    return out / FOLDER / record_table.FILE
+
+
+def write(out: Path, who: Identity, standing: Standing, table: RecordTable, seconds: float) -> Path:
+    """Put a run away; older checkpoints than the previous one are removed."""
+    folder = folder_in(out)
     clear_parts(folder)
     final = folder / f"{standing.round:09d}"
+    if table.count:
+        sync(table.path)
+    if final.exists():  # and has something else in it, or it would have been gone on from, or been given another name
+        final.rename(unused(final.with_name(f"{final.name}-refused")))
     with write_atomically(final) as part:
         part.mkdir()
+        theta = {} if table.theta is None else {THETA: np.ascontiguousarray(table.theta)}
         # Not save_file: on a full disk it raises an error of its own, which is no OSError.
-        (part / ARRAYS).write_bytes(
-            save({**arrays_of("standing", standing[2:]), **arrays_of("result", _parts(result))})
-        )
+        (part / ARRAYS).write_bytes(save({**arrays_of("standing", standing[2:]), **theta}))
         about = {
             "format": FORMAT,
             "round": standing.round,
             "recorded": standing.recorded,
-            **_values(result),
+            **({name: float(table.last(name).mean()) for name in SHOWN} if table.count else {}),
             "seconds": seconds,
             "sha256": _digest(part / ARRAYS),
             "versions": who.versions,
             "problem_sha256": who.problem,
             "source_sha256": who.source,
             "own_sha256": who.config.sources(),
+            "computed": who.computed,
+            "records": table.describe(),
             "config": tomllib.loads(who.config.to_toml()),
         }
-        (part / ABOUT).write_text(tomli_w.dumps(about), encoding="utf-8")
-    # Later ones were refused, or the run would have gone on from them.
-    mine = [p for p in present(out) if int(p.name) <= standing.round]
-    for old in set(present(out)) - set(mine[:KEPT]):
-        shutil.rmtree(old)
+        (part / ABOUT).write_text(seal(tomli_w.dumps(about)), encoding="utf-8")
+    for old in present(out)[KEPT:]:
+        _remove(old)
     return final
+
+
+def clear(out: Path) -> None:
+    """Remove the checkpoints of a run that needs them no more; those that were refused stay."""
+    clear_parts(out / FOLDER)
+    for folder in present(out):
+        _remove(folder)
+    with suppress(OSError):  # nothing is there, or what was refused, or the disk is read-only now
+        records_of(out).unlink(missing_ok=True)
+        (out / FOLDER).rmdir()
+
+
+def _remove(folder: Path) -> None:
+    """A checkpoint's files; its folder too, unless somebody keeps something else in it."""
+    with suppress(OSError):
+        for name in (ARRAYS, ABOUT):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def present(out: Path) -> list[Path]:
     """The checkpoints of a folder, newest first."""
-    found = (p for p in (out / FOLDER).glob("[0-9]*") if p.name.isdecimal() and p.is_dir())
+    found = (
+        p
+        for p in (out / FOLDER).glob("[0-9]*")
+        if p.name.isdecimal() and any((p / x).exists() for x in (ARRAYS, ABOUT))
+    )
     return sorted(found, key=lambda p: int(p.name), reverse=True)
 
 
 def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that can be used; `note` hears of each that can't, and why."""
+    """The newest checkpoint that can be used, or None where there is none; `note` hears of each that can't, and why.
+
+    Those that can't are given another name, if there is one to go on from: nothing that was refused is removed. If all
+    of them are refused, so is the newest.
+    """
+    refused: list[Path] = []
+    why: UnusableCheckpoint | None = None
     for folder in present(out):
         try:
             found = read(folder, who, form)
-            if about(folder).get("source_sha256", who.source) != who.source:
-                note(f"{folder}: the environments' source has changed since; the run goes on with the new one")
-            return found
         except UnusableCheckpoint as error:
             note(f"{folder}: refused: {error}")
+            refused, why = [*refused, folder], why or error
+            continue
+        said = about(folder)
+        if said.get("source_sha256", who.source) != who.source:
+            note(f"{folder}: the environments' source has changed since; the run goes on with the new one")
+        before = said.get("computed", {})
+        others = [f"{k} was {before.get(k)}, and is {now}" for k, now in who.computed.items() if before.get(k) != now]
+        if others:
+            note(f"{folder}: {'; '.join(others)}: rounding may differ from here on, and differences grow")
+        for each in refused:
+            each.rename(unused(each.with_name(f"{each.name}-refused")))
+        return found
+    if why is not None:
+        raise why
     return None
 
 
 def about(folder: Path) -> dict[str, Any]:
     """What a checkpoint says of itself."""
     try:
-        return tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(folder / ABOUT))
     except (OSError, ValueError, RecursionError) as error:
         raise UnusableCheckpoint(
             f"damaged: {ABOUT} can't be read ({getattr(error, 'strerror', None) or error})"
@@ -137,6 +199,8 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         raise UnusableCheckpoint(f"of another version: its format is {said.get('format')}, this is {FORMAT}")
     if said.get("versions") != who.versions:
         raise UnusableCheckpoint(f"of another version: made by {said.get('versions')}; this is {who.versions}")
+    if not is_sealed(read_text(folder / ABOUT)):
+        raise UnusableCheckpoint(f"damaged: {ABOUT} is not what was written")
     try:
         differs = from_mapping(said["config"]).differs(who.config, FREE)
     except (KeyError, TypeError, AttributeError, InputError) as error:
@@ -153,11 +217,12 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
             raise UnusableCheckpoint(f"damaged: {ARRAYS} is not what was written")
         arrays = load_file(folder / ARRAYS)
         standing = Standing(int(said["round"]), int(said["recorded"]), *restored("standing", form[2:], arrays))
-        result = _result(arrays, said.get("columns"))
-        recorded = -1 if result is None else int(result.rounds[-1])
+        path = folder.parent / record_table.FILE
+        table = RecordTable.restored(path, said["records"], arrays.get(THETA))
+        recorded = int(table.last("rounds")[0]) if table.count else -1
         if (standing.round, standing.recorded) != (int(folder.name), recorded):
             raise UnusableCheckpoint(f"damaged: {ABOUT} says round {standing.round} and recorded {standing.recorded}")
-        return Checkpoint(standing, result, float(said["seconds"]))
+        return Checkpoint(standing, table, float(said["seconds"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, UnusableCheckpoint):
             raise
@@ -183,28 +248,6 @@ class Keeper:
         self.took = self.at - began
 
 
-def _parts(result: Result | None) -> dict[str, Any]:
-    return {} if result is None else {k: v for k, v in asdict(result).items() if k != "first_seed"}
-
-
-def _values(result: Result | None) -> dict[str, Any]:
-    if result is None:
-        return {}
-    return {
-        "J": float(result.final("J").mean()),
-        "gap": float(result.final("gap").mean()),
-        "return_mean": float(result.final("return_mean").mean()),
-        "columns": list(result.metrics),
-    }
-
-
-def _result(arrays: dict[str, np.ndarray], columns: list[str] | None) -> Result | None:
-    if columns is None:
-        return None
-    metrics = {name: arrays[f"result['metrics']['{name}']"] for name in columns}
-    return Result(arrays["result['rounds']"], metrics, arrays["result['returns']"], arrays["result['theta']"])
-
-
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,6 +17,7 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.run_settings import COUNTS, SETTINGS, RunSettings
+from fastfedpg.files import read_text
 from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.registry import Choice
 
@@ -206,7 +207,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
     """What a TOML file says."""
     path = Path(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_text(path, "utf-8-sig"))
     except IsADirectoryError:
         raise InputError(f"{path}: a folder; give the file, {path / 'config.toml'}") from None
     except OSError as error:

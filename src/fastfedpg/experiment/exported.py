@@ -10,6 +10,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.results import Stored
+from fastfedpg.files import read_text
 from fastfedpg.problems.npz import read_npz
 from fastfedpg.runtime import Result
 
@@ -29,7 +30,7 @@ def read(folder: Path, planned: Plan, note: Note) -> Stored:
 def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarray], list[int]]:
     """The columns (seeds, records) of those seeds that are there to the end; of one seed, if none is, all there is."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_text(path, errors="replace")
     except OSError as error:
         raise InputError(f"{path}: {str(error.strerror).lower()}") from None
     lines = text.split("\n")  # after the last line break there is nothing, or a line that was cut off

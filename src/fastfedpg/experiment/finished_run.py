@@ -13,6 +13,7 @@ from fastfedpg.experiment import budgets, exported, results, run_folder
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
+from fastfedpg.files import read_text
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Result
 
@@ -104,7 +105,7 @@ def _results(folder: Path, planned: Plan, note: Note) -> results.Stored:
 
 def _seconds(path: Path) -> float:
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
+        return float(json.loads(read_text(path))["seconds"])
     except run_folder.UNREADABLE:
         return float("nan")
 

@@ -1,17 +1,21 @@
 """What a run writes down: checkpoints while it goes, its files when it ends."""
 
-import shutil
+import platform
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fastfedpg import runtime
+import jax
+
+from fastfedpg import kernels, runtime
 from fastfedpg.experiment import checkpoints, results, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, Keeper
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.problem import is_file
+from fastfedpg.experiment.record_table import RecordTable
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.statistics import bootstrap
@@ -27,7 +31,34 @@ def unsaid(words: str) -> None:
 def identity(planned: Plan) -> checkpoints.Identity:
     """What a checkpoint of this run must have in common with it."""
     config = run_folder.described(planned.config)
-    return checkpoints.identity(config, planned.known, planned.theta0, run_folder.versions())
+    who = checkpoints.identity(config, planned.known, planned.theta0, run_folder.versions())
+    return who._replace(computed=computed_with(planned))
+
+
+def computed_with(planned: Plan) -> dict[str, str]:
+    """What decides how numbers are rounded, beside the versions: it need not be the same, but then it is said."""
+    config, known = planned.config, planned.known
+    sampled = known is not None and not known.played and config.oracle in ("reinforce", "gpomdp")
+    return {
+        "sampling": kernels.build() if sampled else "none",
+        "agent_batch": str(config.agent_batch or "all"),
+        "shards": str(config.shards or 1),
+        "processor": _processor(),
+    }
+
+
+@cache
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return f"{jax.default_backend()} {platform.machine()} {name}".strip()
+
+
+BUFFER_RECORDS, BUFFER_BYTES = 1024, 1 << 24
+"""Records that are held in memory at most, and numbers in them, before they go to disk."""
 
 
 class Journal:
@@ -37,26 +68,33 @@ class Journal:
         self.planned, self.out, self.note = planned, out, note
         self.who = identity(planned)
         self.start = found.standing if found else None
-        self.first_seed = planned.schedule.first_seed
-        self.before = replace(found.result, first_seed=self.first_seed) if found and found.result else None
-        self.records: list[Record] = []
+        self.table: RecordTable | None = None
+        if out is not None:
+            self.table = found.table if found else RecordTable(checkpoints.records_of(out), capacity(planned))
+        self.records: list[Record] = []  # all of them, or where there is a table those that are not in it yet
+        self.last = 0 if self.start is None else max(0, self.start.recorded)
         self.began = time.monotonic() - (found.seconds if found else 0.0)
         self.keeper = Keeper(planned.config, self.start.round if self.start else 0)
         self.standing: Callable[[], Standing] | None = None
         self.kept: int | None = None  # the round of the last checkpoint
 
-    @property
-    def last(self) -> int:
-        """The last round that was recorded."""
-        if self.records:
-            return self.records[-1].round
-        return 0 if self.before is None else int(self.before.rounds[-1])
+    def add(self, record: Record) -> None:
+        """One more record; from time to time they go to disk."""
+        runtime.add(self.records, record, policies=2)  # an interruption's own, and the one before it
+        self.last = record.round
+        size = len(self.records) * record.evaluation.returns.nbytes
+        if self.table is not None and (len(self.records) >= BUFFER_RECORDS or size >= BUFFER_BYTES):
+            with suppress(OSError):  # of which the next checkpoint will tell
+                self._flush(self.records)
 
-    def result(self, records: list[Record] | None = None) -> Result | None:
-        """Everything that was recorded."""
-        records = self.records if records is None else records
-        new = runtime.collect(records, self.planned.sizes, first_seed=self.first_seed) if records else None
-        return new if self.before is None else self.before if new is None else self.before.then(new)
+    def _flush(self, records: list[Record]) -> None:
+        if self.table is not None and records:
+            checkpoints.folder_in(self.table.path.parent.parent)
+            self.table.append(self._collected(records))
+            self.records = self.records[len(records) :]
+
+    def _collected(self, records: list[Record]) -> Result:
+        return runtime.collect(records, self.planned.sizes, first_seed=self.planned.schedule.first_seed)
 
     def tick(self, done: int, standing: Callable[[], Standing]) -> None:
         """The run stands between two rounds: put it away if it is time."""
@@ -67,11 +105,12 @@ class Journal:
     def keep(self, standing: Standing) -> None:
         """Write a checkpoint; where that fails, say so and go on: the run itself is well."""
         assert self.out is not None
+        assert self.table is not None
         began = time.monotonic()
         try:
             # A record that only an interruption asked for is no part of the run that goes on.
-            result = self.result([r for r in self.records if r.round <= standing.recorded])
-            checkpoints.write(self.out, self.who, standing, result, began - self.began)
+            self._flush([r for r in self.records if r.round <= standing.recorded])
+            checkpoints.write(self.out, self.who, standing, self.table, began - self.began)
             self.kept = standing.round
         except OSError as error:
             self.note(f"no checkpoint after round {standing.round}: {error.strerror}; {run_folder.kept(self.out)}")
@@ -79,19 +118,27 @@ class Journal:
 
     def close(self, state: str, message: str) -> Result | None:
         """Write the run's files, whatever ended it; only a finished run has no more use for its checkpoints."""
-        result, out = self.result(), self.out
-        if out is None:
-            return result
+        out, table = self.out, self.table
+        if out is None or table is None:
+            return self._collected(self.records) if self.records else None
         if state in ("interrupted", "failed") and self.standing is not None:
             standing = self.standing()
             if standing.round != self.kept:
                 self.keep(standing)
-        if result is not None:
-            results.write(out, result, self.planned.theta_shape)
+        self._flush(self.records)
+        result = None
+        if table.count:
+            results.write(out, table, self.planned.schedule.first_seed, self.planned.theta_shape)
+            result = results.read(out / results.FILE).result
         run_folder.write_summary(out, summary(self.planned, result, state, message, time.monotonic() - self.began))
-        if state == "finished":
-            shutil.rmtree(out / checkpoints.FOLDER, ignore_errors=True)
+        if state == "finished" or not checkpoints.present(out):
+            checkpoints.clear(out)
         return result
+
+
+def capacity(planned: Plan) -> int:
+    """The records that a run may come to; an interruption may ask for one more."""
+    return len(range(0, planned.schedule.rounds, planned.schedule.metrics_every)) + 2
 
 
 def summary(planned: Plan, result: Result | None, state: str, message: str, seconds: float) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import jax
 from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, Stopped
-from fastfedpg.experiment import checkpoints, run_folder
-from fastfedpg.experiment.checkpoints import Checkpoint
+from fastfedpg.experiment import checkpoints, own_files, results, run_folder
+from fastfedpg.experiment.checkpoints import Checkpoint, UnusableCheckpoint
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
@@ -46,9 +46,13 @@ def run(
 
 
 @float64
-def resume(out: Path | str, report: OnProgress = silent, note: Note = warnings.warn) -> Result:
-    """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
-    with reopen(Path(out), note) as (planned, found):
+def resume(out: Path | str, report: OnProgress = silent, note: Note = warnings.warn, restart: bool = False) -> Result:
+    """Go on with a run that was interrupted or killed, to the same numbers as if it never had been.
+
+    Where none of its checkpoints can be used nothing is done; with `restart` it then begins anew, and what was there is
+    kept in a folder of its own.
+    """
+    with reopen(Path(out), note, restart=restart) as (planned, found):
         return execute(planned, Path(out), report, found, note)
 
 
@@ -75,9 +79,9 @@ def begin(
 
 @contextmanager
 def reopen(
-    out: Path, note: Note, like: Plan | None = None, shapes: Shapes = runtime.shapes
+    out: Path, note: Note, like: Plan | None = None, shapes: Shapes = runtime.shapes, restart: bool = False
 ) -> Iterator[tuple[Plan, Checkpoint | None]]:
-    """Open the folder of a run that has not come to its end; without a usable checkpoint it starts again."""
+    """Open the folder of a run that has not come to its end; one that has no checkpoint yet starts again."""
     with ExitStack() as stack:
         try:
             if not (out / "config.toml").is_file():
@@ -90,11 +94,19 @@ def reopen(
             planned = like or plan(from_toml(out / "config.toml"))
             clear_parts(out)
             form = shapes(planned.problem, planned.algorithm, planned.schedule)
-            found = checkpoints.newest(out, identity(planned), form, note)
+            try:
+                found = checkpoints.newest(out, identity(planned), form, note)
+            except UnusableCheckpoint as error:
+                if not restart:
+                    raise InputError(
+                        f"{out}: none of its checkpoints can be used ({error}); nothing was changed. Put that right, "
+                        f"or begin anew and keep what is there: fastfedpg resume {out} --restart"
+                    ) from None
+                found = None
+            if found is None and (checkpoints.present(out) or (out / results.FILE).exists()):
+                note(f"what was there is kept in {own_files.set_aside(out)}")
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None
-        if found is None and checkpoints.present(out):
-            note("no checkpoint can be used: the run starts again from its beginning")
         yield planned, found
 
 
@@ -130,7 +142,7 @@ def execute(
 
     try:
         for record in start(planned.problem, planned.algorithm, planned.schedule, tick, journal.start, pause):
-            journal.records.append(record)
+            journal.add(record)
             report(record.round, record)
     except KeyboardInterrupt:
         state = "interrupted"

@@ -5,19 +5,30 @@ results.npz, and not the safetensors of checkpoints: NumPy alone opens it, and z
 
 import csv
 import math
+import os
+import struct
+import zipfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.files import write_atomically
+from fastfedpg.experiment.record_table import PIECE, RecordTable
+from fastfedpg.files import open_regular, write_atomically
 from fastfedpg.runtime import Result
 
 FILE = "results.npz"
 EXPORTS = ("metrics.csv", "final.npz", "agents.npz")
 METRIC = "metrics/"
 """Before a metric's name, so that it may have any."""
+
+ROWS = 4096
+"""Rows of a table that are put into words at a time."""
+
+LARGE = 1 << 24
+"""Bytes of a file from which on its arrays stay on disk, and are read where they are looked at."""
 
 
 class Stored(NamedTuple):
@@ -27,27 +38,46 @@ class Stored(NamedTuple):
     seeds: tuple[int, ...]
 
 
-def write(out: Path, result: Result, shape: tuple[int, ...]) -> None:
-    """results.npz with everything, and after it the exports."""
-    seeds = result.first_seed + np.arange(len(result.theta))
-    metrics = {METRIC + name: values for name, values in result.metrics.items()}
-    _save(out / FILE, seeds=seeds, rounds=result.rounds, returns=result.returns, theta=result.theta, **metrics)
-    _save(out / "final.npz", theta=result.theta.reshape(result.theta.shape[:-1] + shape))
-    _save(out / "agents.npz", returns=result.returns, round=result.rounds)
+def write(out: Path, table: RecordTable, first_seed: int, shape: tuple[int, ...]) -> None:
+    """results.npz with everything, and after it the exports; nothing of it is in memory as a whole."""
+    assert table.theta is not None
+    theta = table.theta
+    seeds = first_seed + np.arange(len(theta))
+    metrics = [name for name in table.columns if name not in ("rounds", "returns")]
+    column = lambda name: Streamed(table.shape(name), table.columns[name].dtype, table.pieces(name))
+    recorded = {METRIC + name: column(name) for name in metrics}
+    first = {"seeds": streamed(seeds), "rounds": column("rounds"), "returns": column("returns")}
+    _save(out / FILE, {**first, "theta": streamed(theta), **recorded})
+    _save(out / "final.npz", {"theta": streamed(theta.reshape(theta.shape[:-1] + shape))})
+    _save(out / "agents.npz", {"returns": column("returns"), "round": column("rounds")})
     with write_atomically(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["seed", "round", *result.metrics])
+        rows.writerow(["seed", "round", *metrics])
         for s, seed in enumerate(seeds):
-            for r, number in enumerate(result.rounds):
-                rows.writerow([seed, number, *(_cell(values[s, r]) for values in result.metrics.values())])
+            for first_row in range(0, table.count, ROWS):
+                piece = [table.read(name, s, first_row, first_row + ROWS).tolist() for name in metrics]
+                numbers = table.read("rounds", 0, first_row, first_row + ROWS).tolist()
+                rows.writerows([seed, number, *map(_cell, row)] for number, *row in zip(numbers, *piece, strict=True))
+
+
+class Streamed(NamedTuple):
+    """An array that is written piece by piece, in C order."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    pieces: Iterable[np.ndarray]
+
+
+def streamed(x: np.ndarray) -> Streamed:
+    """An array that is there as a whole."""
+    return Streamed(x.shape, x.dtype, [x])
 
 
 def read(path: Path) -> Stored:
     """Everything that a run recorded; arrays that do not fit together are refused."""
     try:
-        with path.open("rb") as opened:  # which NumPy leaves open where it is damaged
-            file = np.load(opened, allow_pickle=False)
-            arrays = {name: np.asarray(file[name]) for name in file.files}
+        with open_regular(path) as opened:
+            arrays = _arrays(opened)
         seeds, rounds, returns, theta = (arrays.pop(name) for name in ("seeds", "rounds", "returns", "theta"))
         metrics = {name.removeprefix(METRIC): values for name, values in arrays.items()}
         shape = seeds.shape + rounds.shape
@@ -61,9 +91,42 @@ def read(path: Path) -> Stored:
     return Stored(Result(rounds, metrics, returns, theta, int(seeds[0])), tuple(map(int, seeds)))
 
 
-def _save(path: Path, **arrays: np.ndarray) -> None:
-    with write_atomically(path) as part:
-        np.savez(part, allow_pickle=False, **arrays)
+def _arrays(file: BinaryIO) -> dict[str, np.ndarray]:
+    """The arrays of an .npz, compared with their checksums; large ones stay on disk, where no change to them gets."""
+    found, small = {}, os.fstat(file.fileno()).st_size < LARGE
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as data:
+                major, _ = np.lib.format.read_magic(data)
+                header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+                shape, fortran, dtype = header(data)
+                if dtype.hasobject:
+                    raise ValueError(f"{member.filename} has objects in it")
+                before, size = data.tell(), dtype.itemsize * math.prod(shape)
+                if member.file_size != before + size:
+                    raise ValueError(f"{member.filename} is cut off")
+                whole = bytearray()
+                while piece := data.read(PIECE):  # to the end, where the checksum is compared
+                    whole += piece if small or member.compress_type else b""
+            order: Any = "F" if fortran else "C"
+            if len(whole) == size:
+                x = np.frombuffer(whole, dtype).reshape(shape, order=order)
+            else:
+                file.seek(member.header_offset + 26)
+                start = member.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+                x = np.asarray(np.memmap(file, dtype, "c", start + before, shape, order))
+            found[member.filename.removesuffix(".npy")] = x
+    return found
+
+
+def _save(path: Path, arrays: dict[str, Streamed]) -> None:
+    with write_atomically(path) as part, zipfile.ZipFile(part, "w") as archive:
+        for name, x in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                about = {"descr": x.dtype.str, "fortran_order": False, "shape": x.shape}
+                np.lib.format.write_array_header_1_0(member, about)
+                for piece in x.pieces:
+                    member.write(np.ascontiguousarray(piece).tobytes())
 
 
 def _cell(x: Any) -> str:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -15,14 +15,13 @@ import jax
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import checkpoints, results
+from fastfedpg.experiment import checkpoints, own_files, results
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import is_file
-from fastfedpg.files import clear_parts, hold, is_held, write_atomically, write_text
+from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_atomically, write_text
 from fastfedpg.problems import AnyProblem
 
 FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz")
-
 
 CURVE = "curve"
 """The picture of a run, as .png and .svg, which the command line draws."""
@@ -37,8 +36,8 @@ COMPARISON = "compare.toml"
 """Where this stands the folder is a comparison's, and not a run's."""
 
 
-def check_folder(out: Path, overwrite: bool) -> None:
-    """Refuse a folder that holds something, before any work is done."""
+def check_folder(out: Path, overwrite: bool, new: Sequence[str] = ()) -> None:
+    """Refuse a folder that holds something, before any work is done; an earlier run may be replaced, if asked for."""
     try:
         if out.is_symlink() and not out.exists():
             raise InputError(f"{out}: a link that leads nowhere")
@@ -46,6 +45,8 @@ def check_folder(out: Path, overwrite: bool) -> None:
             raise InputError(f"{out}: exists and is not a folder")
         if out.is_dir() and any(out.iterdir()) and not overwrite:
             raise InputError(f"{out}: the folder is not empty; choose another --out, or give --overwrite")
+        if out.is_dir() and any(out.iterdir()):
+            own_files.listed(out, new)
         for name in FILES:
             if (out / name).is_dir():
                 raise InputError(f"{out / name}: a folder where a file of the run belongs")
@@ -80,13 +81,12 @@ def open_folder(out: Path, clear: Callable[[], None], describe: Callable[[], Non
 
 
 def clear(out: Path, overwrite: bool) -> None:
-    """Remove an earlier run's files."""
+    """Remove an earlier run's files, or an earlier comparison's and those of its runs; nothing else."""
+    there = [path for path in out.iterdir() if path.name != LOCK]
     if (out / "config.toml").exists() and not overwrite:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
-    for name in (COMPARISON, *FILES, f"{CURVE}.png", f"{CURVE}.svg"):
-        (out / name).unlink(missing_ok=True)
-    for name in (checkpoints.FOLDER, FEDERATION):
-        shutil.rmtree(out / name, ignore_errors=True)
+    if there and overwrite:
+        own_files.remove(out, [path for path in own_files.listed(out) if path != out / LOCK])
     clear_parts(out)
 
 
@@ -127,7 +127,7 @@ def state(out: Path) -> str:
 def ended(out: Path) -> str:
     """How the run's last process ended, by its own words; one that could say nothing was killed."""
     try:
-        said = json.loads((out / "summary.json").read_text(encoding="utf-8"))["state"]
+        said = json.loads(read_text(out / "summary.json"))["state"]
     except UNREADABLE:
         return "interrupted"
     return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"

@@ -13,6 +13,7 @@ from fastfedpg.experiment import checkpoints, run_folder
 from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.config import from_toml, sketch
 from fastfedpg.experiment.problem import is_file
+from fastfedpg.files import read_text
 from fastfedpg.problems.npz import name_of
 from fastfedpg.registry import is_own
 
@@ -84,7 +85,7 @@ def _said(folder: Path) -> dict[str, Any]:
     """How far it came, with what gap and return: from the summary, or the newest checkpoint if it was killed since."""
     found: list[dict[str, Any]] = []
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads(read_text(folder / "summary.json"))
         means = {name: summary["final"].get(name, {}).get("mean") for name in ("gap", "return_mean")}
         known = {name: None if x is None else float(x) for name, x in means.items()}
         found.append({"done": int(summary["rounds_done"]), **known})

@@ -3,7 +3,7 @@
 from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import loop, loop_records
 from fastfedpg.runtime.placement import layout_of
-from fastfedpg.runtime.result import Diverged, Record, Result, collect
+from fastfedpg.runtime.result import Diverged, Record, Result, add, collect
 from fastfedpg.runtime.run_state import Standing, shapes
 from fastfedpg.runtime.schedule import Schedule, participants_of
 from fastfedpg.runtime.simulate import simulate, simulate_records
@@ -16,6 +16,7 @@ __all__ = [
     "Result",
     "Schedule",
     "Standing",
+    "add",
     "check_memory",
     "collect",
     "counting_oracle",

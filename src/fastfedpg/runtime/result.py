@@ -114,11 +114,19 @@ def gather(running: Iterable[Record], sizes: MessageSizes, shape: Sequence[int],
     """Run to the end; a divergence on the way keeps what was recorded."""
     records: list[Record] = []
     try:
-        records.extend(running)
+        for record in running:
+            add(records, record)
     except Diverged as error:
         error.result = collect(records, sizes, shape, first_seed) if records else None
         raise
     return collect(records, sizes, shape, first_seed)
+
+
+def add(records: list[Record], record: Record, policies: int = 1) -> None:
+    """One more; policies, which may be large, are let go but for those of the last few: no other is asked for again."""
+    records.append(record)
+    for old in records[-policies - 1 : -policies]:
+        records[len(records) - policies - 1] = old._replace(theta=np.empty(0))
 
 
 def collect(

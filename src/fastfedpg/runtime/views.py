@@ -81,6 +81,15 @@ def frame(result: "Result") -> Any:
     return pandas.DataFrame({name: np.ravel(values) for name, values in {**columns, **result.metrics}.items()})
 
 
+POINTS = 2000
+"""Of a longer curve a picture shows no more than this many."""
+
+
+def drawn(records: int) -> np.ndarray:
+    """Which records of a run a picture shows: all, or so many at equal distances, with the first and the last."""
+    return np.unique(np.linspace(0, records - 1, min(records, POINTS)).round().astype(int))
+
+
 LONG = 36
 """Letters from which on an axis's label takes two lines."""
 
@@ -96,7 +105,8 @@ def plot(result: "Result", metric: str | None = None) -> Any:
     except ImportError:
         raise missing_extra("figures", "matplotlib", "plot") from None
     name = metric or leading(result)
-    values = np.asarray(result.metrics[name], float)
+    shown = drawn(len(result.rounds))
+    values, rounds = np.asarray(result.metrics[name][..., shown], float), result.rounds[shown]
     if values.ndim != 2:
         raise InputError("a result of several settings has no single curve; draw each, as metrics[name][setting]")
     if np.isnan(values).all():
@@ -104,9 +114,9 @@ def plot(result: "Result", metric: str | None = None) -> Any:
     mean, low, high = bootstrap(values)
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axis = figure.add_subplot()
-    axis.plot(result.rounds, mean, color="#0072B2", linewidth=1.8, marker="o" if len(mean) < 20 else "", markersize=4)
+    axis.plot(rounds, mean, color="#0072B2", linewidth=1.8, marker="o" if len(mean) < 20 else "", markersize=4)
     if np.isfinite(low).any():
-        axis.fill_between(result.rounds, low, high, color="#0072B2", alpha=0.2, linewidth=0)
+        axis.fill_between(rounds, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     top, bottom = np.nanmax(np.fmax(mean, high)), np.nanmin(np.where(low > 0, low, mean))
     if name in ("gap", "grad_norm_sq") and np.nanmin(mean) > 0 and top > DECADES * bottom:
         axis.set_yscale("log")

@@ -1,0 +1,110 @@
+"""Which files in a folder are a run's, or a comparison's, own: those alone are ever removed or moved, by name."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fastfedpg.errors import InputError
+from fastfedpg.files import read_text, unused
+
+WRITTEN = "# fastfedpg "
+"""How every configuration begins that this package wrote."""
+
+RUNS = "# Its runs: "
+BEFORE = "before-restart"
+"""The folder for what was there when a run began anew."""
+
+DESCRIBED = "config.toml", "problem.npz", "theta0.npz"
+RESULTS = "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json", "curve.png", "curve.svg"
+COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv"
+PICTURES = "curves", "policies", "agents"
+
+_names = lambda names: "|".join(map(re.escape, names))
+_CHECKPOINTS = r"checkpoints/(records\.bin|\d+(-refused(-\d+)?)?/(state\.safetensors|checkpoint\.toml))"
+_FEDERATION = r"federation/(federation\.toml|log\.txt|superlink\.db(-\w+)?|(agents|flower(-\d+)?|keys|logs)/.*)"
+_BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS})"
+_PARTS = r"(checkpoints/)?\.part-\d+-.*"
+RUN = re.compile(rf"{_names(DESCRIBED)}|{_names(RESULTS)}|\.lock|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}")
+"""A run's files, by their paths in its folder."""
+
+COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
+"""A comparison's files, but for its runs."""
+
+LEFT = re.compile(rf"\.lock|{_PARTS}")
+"""What a process that was killed before it wrote anything leaves."""
+
+UNBEGUN = re.compile(rf"{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
+"""What a run writes before it has begun."""
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a configuration was written by this package."""
+    try:
+        return path.is_file() and read_text(path).lstrip("\n").startswith(WRITTEN)
+    except (OSError, ValueError):
+        return False
+
+
+def name_runs(labels: Sequence[str]) -> str:
+    """The line in a comparison's file that says which runs below it are its own."""
+    return f"{RUNS}{json.dumps(list(labels))}\n"
+
+
+def _runs(path: Path) -> list[str]:
+    lines = read_text(path).splitlines() if is_ours(path) else []
+    try:
+        found: Any = next((json.loads(line.removeprefix(RUNS)) for line in lines if line.startswith(RUNS)), [])
+    except ValueError:
+        return []
+    return [label for label in found if isinstance(label, str)] if isinstance(found, list) else []
+
+
+def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
+    """All files of the run or comparison in a folder, and none else; where there is neither, that is refused.
+
+    So is what is not theirs and stands where one of theirs belongs, or in the folder of a `new` run.
+    """
+    run, comparison = is_ours(out / "config.toml"), any(is_ours(out / name) for name in COMPARISON[:2])
+    there = sorted(path for path in out.rglob("*") if path.is_symlink() or not path.is_dir())
+    if all(LEFT.fullmatch(path.relative_to(out).as_posix()) for path in there):
+        return there
+    if not run and not comparison:
+        raise InputError(f"{out}: neither a run nor a comparison, so nothing in it is replaced; choose another --out")
+    cells, found = _runs(out / COMPARISON[0]), []
+    for path in there:
+        name = path.relative_to(out).as_posix()
+        cell, _, rest = name.partition("/")
+        ours = (run and RUN.fullmatch(name)) or (comparison and COMPARED.fullmatch(name))
+        if ours or (cell in cells and is_ours(out / cell / "config.toml") and RUN.fullmatch(rest)):
+            found.append(path)
+        elif cell in (*DESCRIBED, *RESULTS, *COMPARISON, *new) or name in ("checkpoints", "federation"):
+            raise InputError(f"{path}: in the way, and not of what is to be replaced; move it, or choose another --out")
+    return found
+
+
+def remove(out: Path, files: Sequence[Path]) -> None:
+    """Remove files, and the folders below `out` that are empty then; its configuration goes last."""
+    for path in sorted(files, key=lambda path: path.name in ("config.toml", "compare.toml")):
+        path.unlink(missing_ok=True)
+    for folder in sorted((p for p in out.rglob("*") if p.is_dir() and not p.is_symlink()), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def clear_unbegun(out: Path) -> None:
+    """Remove what was written of a run before its configuration, which comes last, if nothing else is there."""
+    there = [path for path in out.rglob("*") if not path.is_dir()] if out.is_dir() else []
+    if all(UNBEGUN.fullmatch(path.relative_to(out).as_posix()) for path in there):
+        remove(out, there)
+
+
+def set_aside(out: Path) -> Path:
+    """Move a run's checkpoints and results into a folder of their own, so that it can begin anew."""
+    before = unused(out / BEFORE)
+    before.mkdir()
+    for name in ("checkpoints", *RESULTS):
+        if (out / name).exists():
+            (out / name).rename(before / name)
+    return before

@@ -1,0 +1,103 @@
+"""What tuning and comparisons rest on is what was written: an edited line, or another number of rounds, is noticed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from commands import command
+from fastfedpg import Config, InputError
+from fastfedpg.comparison import run_cells, tuning
+from fastfedpg.experiment import plan
+from fastfedpg.files import open_regular, read_text
+from stopped_runs import edit
+
+pytestmark = pytest.mark.usefixtures("fresh_folder")
+
+TUNED = ("compare", "--problem", "compromise", "--algorithms", "fast_fedpg", "fedavg_pg", "--rounds", "2", "--H", "2")
+WORDS = (*TUNED, "--seeds", "1", "--tune", "--candidates", "6", "--tune-seeds", "1", "--out", "out")
+
+
+def trials(rounds: int = 4, seeds: int = 2, **more):
+    plans = {"a": plan(Config("compromise", rounds=rounds, **more))}
+    return tuning.tune(plans, 1.0, 6, seeds, Path("tune.csv"), run_cells.unseen, lambda words: None)
+
+
+@pytest.fixture
+def tuned(monkeypatch):
+    """Trials on disk; whoever tries anything else fails."""
+    best = trials()
+    monkeypatch.setattr(tuning, "_try", lambda *_: pytest.fail("tried again"))
+    return best
+
+
+def test_as_it_was_nothing_is_tried_again(tuned):
+    assert trials() == tuned
+
+
+@pytest.mark.parametrize("changes", [{"rounds": 5}, {"seeds": 3}, {"H": 3}, {"first_seed": 7}, {"agents": 4}])
+def test_trials_of_something_else_are_not_taken(changes, tuned):
+    with pytest.raises(InputError, match=r"tune\.csv: line 2 is not as it was written .its sum is another"):
+        trials(**changes)
+
+
+@pytest.mark.parametrize("column", range(6))
+def test_an_edited_line_is_noticed(column, tuned):
+    lines = Path("tune.csv").read_text().splitlines()
+    cells = lines[3].split(",")
+    cells[column] = "b" if column == 0 else cells[column] + "1"
+    Path("tune.csv").write_text("\n".join([*lines[:3], ",".join(cells), *lines[4:]]) + "\n")
+    with pytest.raises(InputError, match=r"tune\.csv: line 4 is not as it was written .*; remove the file, and it is"):
+        trials()
+
+
+def test_trials_of_an_older_version_have_no_sums_and_are_taken_with_a_word(tuned):
+    lines = Path("tune.csv").read_text().splitlines()
+    Path("tune.csv").write_text("".join(line.rpartition(",")[0] + "\n" for line in lines))
+    heard = []
+    plans = {"a": plan(Config("compromise", rounds=4))}
+    assert tuning.tune(plans, 1.0, 6, 2, Path("tune.csv"), run_cells.unseen, heard.append) == tuned
+    assert "of an older version, without sums" in heard[0]
+
+
+def test_a_comparison_whose_file_was_changed_does_not_go_on(capsys):
+    assert command(*WORDS) == 0
+    table = Path("out/table.csv").read_bytes()
+    edit(Path("out/compare.toml"), "rounds = 2\n", "rounds = 3\n")
+    assert command("resume", "out") == 2
+    said = capsys.readouterr().err
+    assert "out/compare.toml: not as it was written, so its runs would not be of one comparison; put it back" in said
+    assert Path("out/table.csv").read_bytes() == table
+    edit(Path("out/compare.toml"), "rounds = 3\n", "rounds = 2\n")
+    assert command("resume", "out") == 0
+
+
+def test_one_of_an_older_version_has_no_sum_and_goes_on():
+    assert command(*WORDS) == 0
+    lines = Path("out/compare.toml").read_text().splitlines(keepends=True)
+    assert sum("sha256" in line for line in lines) == 1
+    Path("out/compare.toml").write_text("".join(line for line in lines if "sha256" not in line))
+    assert command("resume", "out") == 0
+
+
+NAMES = ("config.toml", "summary.json", "results.npz", "metrics.csv", "final.npz", "agents.npz")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("words", [("resume", "out"), ("runs", "."), ("compare", "out", "--out", "c"), ("film", "out")])
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(words, name, capsys):
+    """It would be waited for, for ever: nobody writes into it."""
+    assert command("run", "--problem", "compromise", "--rounds", "2", "--out", "out") == 0
+    Path("out", name).unlink()
+    os.mkfifo(Path("out", name))
+    assert command(*words) in (0, 2)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_door_lets_files_in_and_nothing_else():
+    os.mkfifo("pipe")
+    Path("file").write_bytes(b"a\xc3\xa9\r\n")
+    assert read_text(Path("file")) == "aé\r\n"
+    for path, says in (("pipe", "not a file"), ("/dev/zero", "not a file"), (".", "Is a directory")):
+        with pytest.raises(OSError, match=says):
+            open_regular(Path(path))

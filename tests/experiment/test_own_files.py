@@ -1,0 +1,168 @@
+"""What is replaced or moved is a run's own, file by file; whatever else is in a folder is refused, and stays."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fastfedpg
+from commands import command
+from fastfedpg import Config, files
+from fastfedpg.experiment import own_files, run_folder
+from stopped_runs import CONFIG, OFTEN, killed, numbers
+
+pytestmark = pytest.mark.usefixtures("fresh_folder")
+
+SHORT = Config("compromise", H=2, rounds=2)
+WORDS = ("--problem", "compromise", "--H", "2", "--rounds", "2")
+
+
+def contents(out: str = "out") -> dict[str, bytes]:
+    return {str(p.relative_to(out)): p.read_bytes() for p in Path(out).rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+def put(*names: str) -> None:
+    for name in names:
+        Path("out", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("out", name).write_text("years of work")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("checkpoints/model.pt", "federation/notes.txt", "summary.json"),
+        ("summary.json",),
+        ("results.npz", "metrics.csv"),
+        ("checkpoints/000000004/state.safetensors",),
+        ("config.toml",),
+        ("compare.toml", "fast_fedpg/config.toml"),
+        ("thesis.tex",),
+    ],
+)
+@pytest.mark.parametrize("words", [("run", *WORDS), ("compare", *WORDS)])
+def test_where_no_run_is_nothing_is_replaced(words, names, capsys):
+    """Names like ours are not enough: a configuration of ours begins with the words that we wrote."""
+    put(*names)
+    before = contents()
+    assert command(*words, "--out", "out", "--overwrite") == 2
+    assert "fastfedpg: out: neither a run nor a comparison, so nothing in it is replaced" in capsys.readouterr().err
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("notes.txt", "checkpoints/model.pt", "checkpoints/000000004/model.pt", "federation/notes.txt"),
+        *("before-restart/notes.txt", "fast_fedpg/config.toml", "config.toml.bak", "figures/one.png"),
+    ],
+)
+def test_what_else_is_in_a_run_s_folder_stays(name):
+    """Beside it the run is another one afterwards."""
+    fastfedpg.run(replace(SHORT, rounds=3), "out")
+    put(name)
+    fastfedpg.run(SHORT, "out", overwrite=True)
+    fastfedpg.run(SHORT, "new")
+    assert Path("out", name).read_text() == "years of work"
+    assert {*contents("out")} - {name} == {*contents("new")}
+    assert numbers("out") == numbers("new")
+
+
+@pytest.mark.parametrize("name", ["curve.png/inside", "results.npz/inside", "compare.toml/inside"])
+def test_what_is_in_the_way_is_refused_by_name(name, capsys):
+    fastfedpg.run(SHORT, "out")
+    Path("out/results.npz").unlink()
+    put(name)
+    before = contents()
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 2
+    assert f"out/{name}: in the way, and not of what is to be replaced; move it" in capsys.readouterr().err
+    assert contents() == before
+
+
+def test_a_link_in_the_folder_is_neither_followed_nor_removed(capsys):
+    fastfedpg.run(SHORT, "out")
+    Path("elsewhere").mkdir()
+    Path("elsewhere/thesis.tex").write_text("years of work")
+    Path("out/checkpoints").symlink_to(Path("elsewhere").absolute())
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 2
+    assert "out/checkpoints: in the way" in capsys.readouterr().err
+    assert Path("elsewhere/thesis.tex").read_text() == "years of work"
+    assert Path("out/checkpoints").is_symlink()
+
+
+def test_a_killed_run_is_replaced_with_its_checkpoints_and_all_that_was_set_aside():
+    """What is left is what a new run leaves, and nothing else."""
+    out = killed()
+    shutil.copytree(out / "checkpoints", out / "before-restart" / "checkpoints")
+    shutil.copytree(out / "checkpoints" / "000000008", out / "checkpoints" / "000000002-refused-3")
+    (out / f"{files.PART}7-summary.json").write_text("{")
+    fastfedpg.run(replace(CONFIG, rounds=3), out, overwrite=True)
+    fastfedpg.run(replace(CONFIG, rounds=3), "new")
+    assert {*contents("out")} == {*contents("new")}
+    assert {p.name for p in out.iterdir()} == {p.name for p in Path("new").iterdir()}
+
+
+def test_a_comparison_is_replaced_with_its_cells_and_no_others(capsys):
+    """Cells of the earlier one are gone, but for what is somebody else's; a run that was put beside them stays."""
+    words = ("compare", *WORDS, "--seeds", "2", "--out", "out")
+    assert command(*words, "--algorithms", "fast_fedpg", "fedavg_pg") == 0
+    fastfedpg.run(SHORT, "out/scaffold_pg")
+    put("fast_fedpg/notes.txt")
+    before = contents()
+    assert command(*words, "--overwrite", "--algorithms", "fedavg_pg", "scaffold_pg") == 2
+    assert "out/scaffold_pg/agents.npz: in the way" in capsys.readouterr().err
+    assert command(*words, "--overwrite", "--algorithms", "fast_fedpg") == 2
+    assert "out/fast_fedpg/notes.txt: in the way" in capsys.readouterr().err
+    assert contents() == before
+    Path("out/scaffold_pg").rename("out/mine")
+    assert command(*words, "--overwrite", "--algorithms", "fedavg_pg", "scaffold_pg") == 0
+    assert {p.name for p in Path("out").iterdir() if p.is_dir()} == {"fast_fedpg", "fedavg_pg", "scaffold_pg", "mine"}
+    assert [p.name for p in Path("out/fast_fedpg").iterdir()] == ["notes.txt"]
+    assert contents("out/mine") == {
+        n.removeprefix("scaffold_pg/"): d for n, d in before.items() if n.startswith("scaffold_pg/")
+    }
+
+
+def test_a_run_in_the_place_of_a_comparison_and_the_other_way_round():
+    """Nothing of the one is left beside the other."""
+    words = ("compare", *WORDS, "--seeds", "2", "--out", "out", "--algorithms", "fast_fedpg", "fedavg_pg")
+    assert command(*words) == 0
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 0
+    assert not [p for p in Path("out").iterdir() if p.is_dir()]
+    assert not Path("out/compare.toml").exists()
+    assert command(*words, "--overwrite") == 0
+    assert not Path("out/config.toml").exists()
+    assert not Path("out/results.npz").exists()
+
+
+def test_runs_that_are_set_side_by_side_twice_into_one_folder():
+    for name in ("a", "b"):
+        fastfedpg.run(SHORT, name)
+    words = ("compare", "a", "b", "--out", "out")
+    assert command(*words) == 0
+    assert command(*words) == 2
+    assert command(*words, "--overwrite") == 0
+    put("notes.txt")
+    assert command(*words, "--overwrite") == 0
+    assert Path("out/notes.txt").read_text() == "years of work"
+
+
+def test_all_that_a_deployed_run_writes_is_its_own():
+    """The names are those that a real one left."""
+    names = ("federation.toml", "log.txt", "superlink.db", "superlink.db-wal", "agents/0/a.safetensors", "flower/x/y")
+    put("config.toml", *(f"federation/{name}" for name in (*names, "flower-0/log", "keys/ca.crt", "logs/node-0.txt")))
+    Path("out/config.toml").write_text(f"# {run_folder.versions()}\n")
+    assert len(own_files.listed(Path("out"))) == 10
+    own_files.remove(Path("out"), own_files.listed(Path("out")))
+    assert list(Path("out").iterdir()) == []
+
+
+@pytest.mark.parametrize("config", [SHORT, OFTEN])
+def test_every_file_that_a_run_writes_is_listed(config):
+    """While it goes, and when it has ended; else a run could not be replaced."""
+    seen = []
+    fastfedpg.run(config, "out", report=lambda done, record=None: seen.append(own_files.listed(Path("out"))))
+    assert command("run", "--config", "out/config.toml", "--out", "drawn") == 0
+    for out in (Path("out"), Path("drawn")):
+        assert {*own_files.listed(out)} == {p for p in out.rglob("*") if p.is_file()}
+    assert len(seen) > 2
