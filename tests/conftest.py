@@ -42,6 +42,14 @@ def pytest_configure(config):
         compiled.tidy(PROGRAMS)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """With how many examples properties were tried, and with which seeds."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        if report.when == "call" and report.user_properties:
+            said = ", ".join(f"{name}: {value}" for name, value in report.user_properties)
+            terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {said}")
+
+
 TESTS = itertools.count()
 
 

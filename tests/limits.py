@@ -14,7 +14,7 @@ import pytest
 
 SECONDS = 5.0
 BY_THE_CLOCK = 60.0
-PARTS = ("federation", "kills", "docs", "devices", "claims", "sanitizers")
+PARTS = ("federation", "kills", "docs", "devices", "claims", "sanitizers", "properties")
 
 
 def is_long(item: pytest.Item) -> bool:

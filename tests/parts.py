@@ -3,6 +3,8 @@
 python tests/parts.py [PART …] [-- what pytest is given]
 """
 
+import os
+import secrets
 import subprocess
 import sys
 import time
@@ -30,11 +32,15 @@ def main(given: list[str]) -> int:
         print(f"unknown part {unknown[0]!r}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     report, code = [], 0
+    os.environ.setdefault("PROPERTY_SEED", str(secrets.randbits(31)))
     for part in asked or known:
         start = time.monotonic()
         root = Path(__file__).parents[1]
         done = subprocess.run([sys.executable, "-m", "pytest", *words(part), *more], cwd=root, check=False)
-        report.append(f"{part:12} {time.monotonic() - start:6.0f} s  {'passed' if done.returncode == 0 else 'FAILED'}")
+        seed = f"  PROPERTY_SEED={os.environ['PROPERTY_SEED']}" if part == "properties" else ""
+        report.append(
+            f"{part:12} {time.monotonic() - start:6.0f} s  {'passed' if done.returncode == 0 else 'FAILED'}{seed}"
+        )
         code = code or done.returncode
     print("", *report, sep="\n")
     return code

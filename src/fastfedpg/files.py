@@ -4,6 +4,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -28,7 +29,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
         yield part
         for each in (*sorted(part.rglob("*"), reverse=True), part):  # what is in a folder before the folder
             sync(each)
-        if part.is_dir() and path.exists():
+        if part.is_dir() and path.is_dir():
             shutil.rmtree(path)
         part.replace(path)
         sync(path.parent)
@@ -96,6 +97,11 @@ def unused(path: Path) -> Path:
     return free
 
 
+def move(path: Path, to: Path) -> None:
+    """Give a file or a folder another name, on the same disk."""
+    path.rename(to)
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or a folder's list of names, is on the disk itself."""
     opened = os.open(path, os.O_RDONLY)
@@ -108,7 +114,8 @@ def sync(path: Path) -> None:
 def clear_parts(folder: Path) -> None:
     """Remove what a killed process was in the middle of writing."""
     for part in folder.glob(f"{PART}*"):
-        _remove(part)
+        if re.match(rf"{re.escape(PART)}\d+-", part.name):  # as `write_atomically` names them
+            _remove(part)
 
 
 @contextmanager
@@ -143,7 +150,7 @@ def _lock(folder: Path) -> int:
 def is_held(folder: Path) -> bool:
     """Whether a process is at work in a folder."""
     try:
-        opened = os.open(folder / LOCK, os.O_RDONLY)
+        opened = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -4,6 +4,7 @@ Each is a folder `checkpoints/ROUND` of its own, written under another name, syn
 What was recorded lies beside them, once (`record_table`): a checkpoint says how much of it was there, and its sum.
 """
 
+import errno
 import hashlib
 import time
 import tomllib
@@ -21,7 +22,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment import record_table
 from fastfedpg.experiment.config import Config, from_mapping
 from fastfedpg.experiment.record_table import RecordTable
-from fastfedpg.files import clear_parts, is_sealed, open_regular, read_text, seal, sync, unused, write_atomically
+from fastfedpg.files import clear_parts, is_sealed, move, open_regular, read_text, seal, sync, unused, write_atomically
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Standing
 from fastfedpg.runtime.pytrees import arrays_of, restored
@@ -96,8 +97,9 @@ def write(out: Path, who: Identity, standing: Standing, table: RecordTable, seco
     final = folder / f"{standing.round:09d}"
     if table.count:
         sync(table.path)
-    if final.exists():  # and has something else in it, or it would have been gone on from, or been given another name
-        final.rename(unused(final.with_name(f"{final.name}-refused")))
+    _set_aside(final)  # a checkpoint that is there would have been gone on from, or been refused
+    if final.exists():
+        raise FileExistsError(errno.EEXIST, f"{final} is in the way")
     with write_atomically(final) as part:
         part.mkdir()
         theta = {} if table.theta is None else {THETA: np.ascontiguousarray(table.theta)}
@@ -142,6 +144,21 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
+def _set_aside(folder: Path) -> None:
+    """Give a checkpoint another name, but not to what somebody keeps in its folder."""
+    there = [*folder.iterdir()] if folder.is_dir() else []
+    mine = [path for path in there if path.name in (ABOUT, ARRAYS)]
+    aside = unused(folder.with_name(f"{folder.name}-refused"))
+    if mine and len(mine) == len(there):
+        move(folder, aside)
+    elif mine:
+        aside.mkdir()
+        for path in mine:
+            move(path, aside / path.name)
+    elif folder.is_dir() and not there:
+        folder.rmdir()
+
+
 def present(out: Path) -> list[Path]:
     """The checkpoints of a folder, newest first."""
     found = (
@@ -175,7 +192,7 @@ def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]
         if others:
             note(f"{folder}: {'; '.join(others)}: rounding may differ from here on, and differences grow")
         for each in refused:
-            each.rename(unused(each.with_name(f"{each.name}-refused")))
+            _set_aside(each)
         return found
     if why is not None:
         raise why

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import InputError
-from fastfedpg.files import read_text, unused
+from fastfedpg.files import move, read_text, unused
 
 WRITTEN = "# fastfedpg "
 """How every configuration begins that this package wrote."""
@@ -28,6 +29,9 @@ _BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS})"
 _PARTS = r"(checkpoints/)?\.part-\d+-.*"
 RUN = re.compile(rf"{_names(DESCRIBED)}|{_names(RESULTS)}|\.lock|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}")
 """A run's files, by their paths in its folder."""
+
+ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}")
+"""Those that stand in the way of a run that begins anew."""
 
 COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
 """A comparison's files, but for its runs."""
@@ -104,7 +108,12 @@ def set_aside(out: Path) -> Path:
     """Move a run's checkpoints and results into a folder of their own, so that it can begin anew."""
     before = unused(out / BEFORE)
     before.mkdir()
-    for name in ("checkpoints", *RESULTS):
-        if (out / name).exists():
-            (out / name).rename(before / name)
+    mine = [path for path in sorted(out.rglob("*")) if ASIDE.fullmatch(path.relative_to(out).as_posix())]
+    for path in mine:
+        aside = before / path.relative_to(out)
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        move(path, aside)
+    for folder in sorted({path.parent for path in mine if path.parent != out} | {out / "checkpoints"}, reverse=True):
+        with suppress(OSError):  # somebody has put something there
+            folder.rmdir()
     return before
