@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fastfedpg.files import move
+
 PREFIX = "fastfedpg-"
 HELD = ".held"
 """A file in each, locked for as long as its process lives; the system lets go of it however that ends."""
@@ -22,7 +24,7 @@ def scratch_folder() -> Iterator[Path]:
     opened = os.open(folder / f"{HELD}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
-        (folder / f"{HELD}.new").rename(folder / HELD)  # by that name it has never been unlocked
+        move(folder / f"{HELD}.new", folder / HELD)  # by that name it has never been unlocked
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
