@@ -1,5 +1,6 @@
 """Environments that write down when they are made, reset, played and closed, and send a signal when told to."""
 
+import fcntl
 import os
 import signal
 from pathlib import Path
@@ -14,11 +15,13 @@ TOP = "FASTFEDPG_TEST_PARENT"
 
 def note(kind, name=""):
     """One more line; where it is the one that was asked for, a SIGINT for the process that owns the environments."""
-    book = Path(os.environ[BOOK])
-    with book.open("a") as file:
+    with Path(os.environ[BOOK]).open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # several processes write: each counts up to its own line
         file.write(f"{kind} {name}\n")
+        file.seek(0)
+        count = sum(line.startswith(f"{kind} ") for line in file)
     wanted, _, number = os.environ.get(WHEN, "").partition(" ")
-    if wanted == kind and sum(line.startswith(f"{kind} ") for line in book.read_text().splitlines()) == int(number):
+    if wanted == kind and count == int(number):
         os.kill(int(os.environ[TOP]), signal.SIGINT)
 
 

@@ -73,8 +73,8 @@ def test_paper_page_names_what_exists():
 LAYERS = (
     "errors",
     "messages precision children columns cache memory",
-    "files kinds npz_headers scratch",
-    "parameters",
+    "files kinds npz_headers",
+    "parameters scratch",
     "signatures",
     "registry",
     "tables",

@@ -170,8 +170,8 @@ def test_between_any_two_system_calls_a_kill_does_no_harm(monkeypatch, never_sto
 def test_what_a_killed_process_was_writing_is_cleared_away(never_stopped, capsys):
     out = killed()
     (out / f"{files.PART}1-metrics.csv").write_text("seed,rou")
-    (out / f"checkpoints/{files.PART}000000009").mkdir()
-    (out / f"checkpoints/{files.PART}000000009/{checkpoints.ARRAYS}").write_bytes(b"half")
+    (out / f"checkpoints/{files.PART}9-000000009").mkdir()
+    (out / f"checkpoints/{files.PART}9-000000009/{checkpoints.ARRAYS}").write_bytes(b"half")
     assert command("resume", out) == 0
     assert "from round 8 of 11" in capsys.readouterr().err
     assert numbers(out) == never_stopped

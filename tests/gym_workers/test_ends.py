@@ -4,7 +4,6 @@ import gc
 import os
 import threading
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -58,7 +57,7 @@ MOMENTS = ("made 2", "made 9", "reset 1", "step 2", "step 40")
 
 @pytest.mark.parametrize("runtime", ["simulate", "loop"])
 @pytest.mark.parametrize("moment", MOMENTS[2:])
-def test_ctrl_c_in_a_callback_is_ctrl_c(moment, runtime, threads, monkeypatch):
+def test_ctrl_c_in_a_callback_is_ctrl_c(moment, runtime, threads, never_stopped, monkeypatch):
     """No error of JAX's, whichever thread the callback is in; resumed, it ends as if it had never been stopped."""
     monkeypatch.setenv(noted_envs.WHEN, moment)
     config = replace(CONFIG, runtime=runtime)
@@ -68,14 +67,20 @@ def test_ctrl_c_in_a_callback_is_ctrl_c(moment, runtime, threads, monkeypatch):
     assert state("out") == "interrupted"
     monkeypatch.delenv(noted_envs.WHEN)
     fastfedpg.experiment.resume("out")
-    assert numbers("out") == _never_stopped(runtime)
+    assert numbers("out") == never_stopped[runtime]
     all_closed(8)
 
 
-@cache
-def _never_stopped(runtime):
-    fastfedpg.run(replace(CONFIG, runtime=runtime), "whole")
-    return numbers("whole")
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory):
+    """What is written by a run that is left alone, in either runtime."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(noted_envs.BOOK, str(folder / "book"))
+        patch.setenv(noted_envs.TOP, str(os.getpid()))
+        for runtime in ("simulate", "loop"):
+            fastfedpg.run(replace(CONFIG, runtime=runtime), folder / runtime)
+    return {runtime: numbers(folder / runtime) for runtime in ("simulate", "loop")}
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

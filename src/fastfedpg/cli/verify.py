@@ -66,7 +66,8 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
     from fastfedpg.verify import report
 
     out = given.out or new_folder("verify")
-    run_folder.check_folder(out, given.overwrite)
+    if not run_folder.check_place(out, given.overwrite) and not report.is_there(out):
+        raise InputError(f"{out}: no report of fastfedpg verify, so nothing in it is replaced; choose another --out")
     for file in report.names(out):
         if file.is_dir():
             raise InputError(f"{file}: a folder where a file of the report belongs")

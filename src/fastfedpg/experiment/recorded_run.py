@@ -12,7 +12,7 @@ import jax
 from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, Stopped
-from fastfedpg.experiment import checkpoints, own_files, results, run_folder
+from fastfedpg.experiment import checkpoints, own_files, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, UnusableCheckpoint
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
@@ -103,7 +103,7 @@ def reopen(
                         f"or begin anew and keep what is there: fastfedpg resume {out} --restart"
                     ) from None
                 found = None
-            if found is None and (checkpoints.present(out) or (out / results.FILE).exists()):
+            if found is None and (checkpoints.present(out) or run_folder.rounds_done(out) > 0):
                 note(f"what was there is kept in {own_files.set_aside(out)}")
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None

@@ -38,6 +38,15 @@ COMPARISON = "compare.toml"
 
 def check_folder(out: Path, overwrite: bool, new: Sequence[str] = ()) -> None:
     """Refuse a folder that holds something, before any work is done; an earlier run may be replaced, if asked for."""
+    if not check_place(out, overwrite):
+        own_files.listed(out, new)
+        for name in FILES:
+            if (out / name).is_dir():
+                raise InputError(f"{out / name}: a folder where a file of the run belongs")
+
+
+def check_place(out: Path, overwrite: bool) -> bool:
+    """Whether a folder is new or empty; where nothing can be written, or may not be, that is refused."""
     try:
         if out.is_symlink() and not out.exists():
             raise InputError(f"{out}: a link that leads nowhere")
@@ -45,16 +54,12 @@ def check_folder(out: Path, overwrite: bool, new: Sequence[str] = ()) -> None:
             raise InputError(f"{out}: exists and is not a folder")
         if out.is_dir() and any(out.iterdir()) and not overwrite:
             raise InputError(f"{out}: the folder is not empty; choose another --out, or give --overwrite")
-        if out.is_dir() and any(out.iterdir()):
-            own_files.listed(out, new)
-        for name in FILES:
-            if (out / name).is_dir():
-                raise InputError(f"{out / name}: a folder where a file of the run belongs")
         parent = next(p for p in (out, *out.absolute().parents) if p.exists())
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}") from None
     if not os.access(parent, os.W_OK):
         raise InputError(f"{out}: no permission to write in {parent}")
+    return not out.is_dir() or not any(out.iterdir())
 
 
 @contextmanager
@@ -131,6 +136,14 @@ def ended(out: Path) -> str:
     except UNREADABLE:
         return "interrupted"
     return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"
+
+
+def rounds_done(out: Path) -> int:
+    """How far a run had come when it last ended, by its own words."""
+    try:
+        return int(json.loads(read_text(out / "summary.json"))["rounds_done"])
+    except UNREADABLE:
+        return 0
 
 
 def is_deployed(out: Path) -> bool:

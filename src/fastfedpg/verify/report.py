@@ -15,7 +15,7 @@ from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw.style import files
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import run_folder
-from fastfedpg.files import write_text
+from fastfedpg.files import read_text, write_text
 from fastfedpg.precision import float64
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Diverged
@@ -62,6 +62,15 @@ def unseen(part: int, title: str) -> None:
 def names(out: Path) -> list[Path]:
     """Every file that a report may write."""
     return [out / FILE, *(f for name in figures.NAMES for f in files(out / name))]
+
+
+def is_there(out: Path) -> bool:
+    """Whether a folder has an earlier report."""
+    try:
+        said = json.loads(read_text(out / FILE))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and "rows" in said
 
 
 def clear(out: Path) -> None:
