@@ -33,7 +33,7 @@ types: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-# Everything, part by part, and how long each took: about an hour and a half, most of it real processes that are killed, cut
+# Everything, part by part, and how long each took: about two and a half hours, most of it properties that are looked for, and real processes that are killed, cut
 # off and kept waiting. PARTS="kills docs" runs those; network namespaces need root.
 test-all: lint types
 	$(BIN)/python tests/parts.py $(PARTS)

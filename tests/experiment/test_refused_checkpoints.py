@@ -156,6 +156,21 @@ def test_where_both_are_refused_nothing_is_touched_and_a_restart_keeps_them(neve
     assert contents(out / "before-restart") == old
 
 
+@pytest.mark.parametrize("words", [None, "{}", '{"state": "interrupted"}'])
+def test_results_without_checkpoints_are_kept_too(words, capsys):
+    """Somebody has removed or changed the words that said that the run had finished, and a setting."""
+    fastfedpg.run(CONFIG, "out")
+    before = Path("out/results.npz").read_bytes()
+    Path("out/summary.json").unlink()
+    if words is not None:
+        Path("out/summary.json").write_text(words)
+    edit(Path("out/config.toml"), "eta = 0.5", "eta = 0.25")
+    assert command("resume", "out") == 0
+    assert "note: what was there is kept in out/before-restart\n" in capsys.readouterr().err
+    assert Path("out/before-restart/results.npz").read_bytes() == before
+    assert Path("out/results.npz").read_bytes() != before
+
+
 def test_what_an_interrupted_run_had_written_is_kept_too_and_never_twice_in_one_place(capsys):
     """Two restarts: each leaves what was there in a folder of its own."""
 

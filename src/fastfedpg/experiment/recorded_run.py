@@ -103,7 +103,7 @@ def reopen(
                         f"or begin anew and keep what is there: fastfedpg resume {out} --restart"
                     ) from None
                 found = None
-            if found is None and (checkpoints.present(out) or run_folder.rounds_done(out) > 0):
+            if found is None and (checkpoints.present(out) or run_folder.has_results(out)):
                 note(f"what was there is kept in {own_files.set_aside(out)}")
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None

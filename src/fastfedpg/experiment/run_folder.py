@@ -138,12 +138,14 @@ def ended(out: Path) -> str:
     return said if said in ("finished", "diverged", "failed", "interrupted") else "interrupted"
 
 
-def rounds_done(out: Path) -> int:
-    """How far a run had come when it last ended, by its own words."""
+def has_results(out: Path) -> bool:
+    """Whether a run has left results, unless it says itself that they are of no round."""
     try:
-        return int(json.loads(read_text(out / "summary.json"))["rounds_done"])
+        if int(json.loads(read_text(out / "summary.json"))["rounds_done"]) == 0:
+            return False
     except UNREADABLE:
-        return 0
+        pass
+    return (out / results.FILE).exists()
 
 
 def is_deployed(out: Path) -> bool:
