@@ -171,6 +171,7 @@ def test_what_a_killed_process_was_writing_is_cleared_away(never_stopped, capsys
     out = killed()
     (out / f"{files.PART}1-metrics.csv").write_text("seed,rou")
     (out / f"checkpoints/{files.PART}9-000000009").mkdir()
+    (out / "checkpoints/000000002").mkdir()  # whose files are removed already
     (out / f"checkpoints/{files.PART}9-000000009/{checkpoints.ARRAYS}").write_bytes(b"half")
     assert command("resume", out) == 0
     assert "from round 8 of 11" in capsys.readouterr().err

@@ -129,7 +129,7 @@ def write(out: Path, who: Identity, standing: Standing, table: RecordTable, seco
 def clear(out: Path) -> None:
     """Remove the checkpoints of a run that needs them no more; those that were refused stay."""
     clear_parts(out / FOLDER)
-    for folder in present(out):
+    for folder in _numbered(out):  # also those that a process was killed in the middle of removing
         _remove(folder)
     with suppress(OSError):  # nothing is there, or what was refused, or the disk is read-only now
         records_of(out).unlink(missing_ok=True)
@@ -161,12 +161,12 @@ def _set_aside(folder: Path) -> None:
 
 def present(out: Path) -> list[Path]:
     """The checkpoints of a folder, newest first."""
-    found = (
-        p
-        for p in (out / FOLDER).glob("[0-9]*")
-        if p.name.isdecimal() and any((p / x).exists() for x in (ARRAYS, ABOUT))
-    )
+    found = [p for p in _numbered(out) if (p / ARRAYS).exists() or (p / ABOUT).exists()]
     return sorted(found, key=lambda p: int(p.name), reverse=True)
+
+
+def _numbered(out: Path) -> list[Path]:
+    return [p for p in (out / FOLDER).glob("[0-9]*") if p.name.isdecimal()]
 
 
 def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]) -> Checkpoint | None:
