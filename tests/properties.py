@@ -9,8 +9,12 @@ import os
 import secrets
 import sys
 import time
+import tracemalloc
 
 from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+
+from fastfedpg import InputError
 
 SECONDS = float(os.environ.get("PROPERTY_SECONDS", "1800"))
 SEED = int(os.environ.get("PROPERTY_SEED") or secrets.randbits(31))
@@ -37,3 +41,35 @@ def until_time_is_up(attempt, record) -> None:
         attempt(seed(number))
         number += 1
     record("seeds", f"{SEED} to {number - 1}")
+
+
+MOST = 64 << 20
+"""Bytes; the files that are made up have some thousand."""
+
+
+@st.composite
+def damaged(draw, data: bytes) -> bytes:
+    """The data, perhaps cut, or with some bits another way round."""
+    changed = bytearray(data)
+    for at, bit in draw(st.lists(st.tuples(st.integers(0, 10**4), st.integers(0, 7)), max_size=3)):
+        if changed:
+            changed[at % len(changed)] ^= 1 << bit
+    return bytes(changed[: draw(st.one_of(st.just(len(changed)), st.integers(0, len(changed))))])
+
+
+def taken(read, tried: dict[str, int]):
+    """What `read` gives, or None where it refuses in one line; with little memory either way."""
+    found, said = None, "nothing"
+    tracemalloc.start()
+    try:
+        found = read()
+    except InputError as error:
+        said = str(error)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert said
+    assert "\n" not in said
+    assert peak < MOST, peak
+    tried["refused" if found is None else "taken"] += 1
+    return found

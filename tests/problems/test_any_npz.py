@@ -1,7 +1,6 @@
 """Any `.npz` file is a problem that passes the checks, or one InputError; and takes little memory either way."""
 
 import io
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -11,13 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import reference as ref
-from fastfedpg import InputError
 from fastfedpg.mdp.transitions import Sparse
 from fastfedpg.problems import lqr_checks, npz, tabular_checks
-from properties import few, many, until_time_is_up
-
-MOST = 64 << 20
-"""Bytes; the files have some thousand."""
+from properties import damaged, few, many, taken, until_time_is_up
 
 TABULAR = ref.small_problem(N=2, S=3, A=2, seed=3)
 TABLE = {
@@ -120,15 +115,7 @@ def any_file(draw) -> bytes:
     with zipfile.ZipFile(out, "w", draw(st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))) as archive:
         for name, data in draw(members()).items():
             archive.writestr(f"{name}.npy", data)
-    data = bytearray(out.getvalue())
-    for at, bit in draw(st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(0, 7)), max_size=3)):
-        data[at] ^= 1 << bit
-    return bytes(data[: draw(st.one_of(st.just(len(data)), st.integers(0, len(data))))])
-
-
-def said(words: str) -> None:
-    assert words
-    assert "\n" not in words
+    return draw(damaged(out.getvalue()))
 
 
 TRIED = {"taken": 0, "refused": 0}
@@ -136,22 +123,15 @@ TRIED = {"taken": 0, "refused": 0}
 
 def one_file(path, data: bytes) -> None:
     path.write_bytes(data)
-    tracemalloc.start()
-    try:
-        try:
-            problem = npz.load(path)
-        except InputError as error:
-            TRIED["refused"] += 1
-            said(str(error))
-            return
-        finally:
-            peak = tracemalloc.get_traced_memory()[1]
-            assert peak < MOST, peak
+
+    def read():
+        problem = npz.load(path)
         npz.name_of(path)
-    finally:
-        tracemalloc.stop()
-    TRIED["taken"] += 1
-    check(problem)
+        return problem
+
+    problem = taken(read, TRIED)
+    if problem is not None:
+        check(problem)
 
 
 def check(problem) -> None:

@@ -275,6 +275,8 @@ def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str
     args = table.get(f"{kind}_args", {})
     if not isinstance(args, dict):
         raise InputError(f"{where}: {kind}_args is {args!r}; it must be a table of names and values")
+    if reserved := {"name", SOURCE} & {*args}:  # they stand in a choice's own table, and are no arguments
+        raise InputError(f"{where}: {kind}_args has '{min(reserved)}', which is no argument; the name is {kind} = NAME")
     if isinstance(said, dict):
         own = {k: v for k, v in said.items() if k not in ("name", SOURCE)}
         args, said = {**args, **own}, said.get("name", usual)
