@@ -23,7 +23,7 @@ def look(path: Any, file: "np.lib.npyio.NpzFile") -> dict[str, np.ndarray]:
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         with archive.open(info) as member:
-            shape, kind = read_header(member)
+            shape, _, kind = read_header(member)
         if kind.hasobject:
             raise InputError(
                 f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array"
@@ -34,8 +34,8 @@ def look(path: Any, file: "np.lib.npyio.NpzFile") -> dict[str, np.ndarray]:
     return found
 
 
-def read_header(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The shape and type that an array's header says, of which no more than `LONGEST` bytes are read."""
+def read_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """The shape, whether it is in Fortran's order, and the type of an array; no more than `LONGEST` bytes are read."""
     version = np.lib.format.read_magic(member)
     size = {(1, 0): 2, (2, 0): 4}.get(version)
     if size is None:
@@ -44,8 +44,7 @@ def read_header(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if int.from_bytes(start, "little") > LONGEST:
         raise ValueError(f"an array's header is longer than {LONGEST} bytes")
     read = np.lib.format.read_array_header_1_0 if size == 2 else np.lib.format.read_array_header_2_0
-    shape, _, kind = read(_Again(start, member))
-    return shape, kind
+    return read(_Again(start, member))
 
 
 class _Again:

@@ -90,11 +90,15 @@ def damaged(path: Path, how: str) -> None:
         np.savez(path, **{**arrays, "metrics/gap": arrays["metrics/gap"][:, 1:]})
     elif how == "objects":
         np.savez(path, allow_pickle=True, **{**arrays, "theta": np.array([{}, {}, {}])})
+    elif how == "compressed":  # some kilobytes may be a thousand times as many
+        np.savez_compressed(path, **arrays)
     else:
         np.savez(path, **{**arrays, "seeds": arrays["seeds"] + 1})
 
 
-@pytest.mark.parametrize("how", ["cut", "a bit", "no zip", "a name less", "a shape", "objects", "other seeds"])
+@pytest.mark.parametrize(
+    "how", ["cut", "a bit", "no zip", "a name less", "a shape", "objects", "compressed", "other seeds"]
+)
 def test_one_that_is_damaged_is_said_and_the_exports_are_read(how, folder, made):
     damaged(folder / "results.npz", how)
     heard: list[str] = []

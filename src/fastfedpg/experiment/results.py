@@ -17,6 +17,7 @@ import numpy as np
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.record_table import PIECE, RecordTable
 from fastfedpg.files import open_regular, write_atomically
+from fastfedpg.npz_headers import read_header
 from fastfedpg.runtime import Result
 
 FILE = "results.npz"
@@ -96,10 +97,10 @@ def _arrays(file: BinaryIO) -> dict[str, np.ndarray]:
     found, small = {}, os.fstat(file.fileno()).st_size < LARGE
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:  # and may be a thousand times what the file is
+                raise ValueError(f"{member.filename} is compressed, and a run's results never are")
             with archive.open(member) as data:
-                major, _ = np.lib.format.read_magic(data)
-                header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-                shape, fortran, dtype = header(data)
+                shape, fortran, dtype = read_header(data)
                 if dtype.hasobject:
                     raise ValueError(f"{member.filename} has objects in it")
                 before, size = data.tell(), dtype.itemsize * math.prod(shape)
@@ -107,7 +108,7 @@ def _arrays(file: BinaryIO) -> dict[str, np.ndarray]:
                     raise ValueError(f"{member.filename} is cut off")
                 whole = bytearray()
                 while piece := data.read(PIECE):  # to the end, where the checksum is compared
-                    whole += piece if small or member.compress_type else b""
+                    whole += piece if small else b""
             order: Any = "F" if fortran else "C"
             if len(whole) == size:
                 x = np.frombuffer(whole, dtype).reshape(shape, order=order)

@@ -128,7 +128,7 @@ def read_npz(
         with path.open("rb") as opened:
             if opened.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
                 opened.seek(0)
-                if npz_headers.read_header(opened)[1].hasobject:
+                if npz_headers.read_header(opened)[2].hasobject:
                     raise InputError(f"{path}: not an .npz file, but Python objects, which need pickle")
                 raise InputError(f"{path}: a single array; save the arrays {allowed} together with numpy.savez")
             opened.seek(0)
