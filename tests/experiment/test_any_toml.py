@@ -1,6 +1,7 @@
-"""Any TOML file is a configuration that passes the checks and is read back as it was, or one InputError."""
+"""Any TOML file is a configuration that passes the checks, is read back as it was and planned, or one InputError."""
 
 import tomllib
+from contextlib import suppress
 
 import pytest
 import tomli_w
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from fastfedpg import ALGORITHMS, Config, InputError
 from fastfedpg.experiment.config import from_mapping, from_toml, sketch
+from fastfedpg.experiment.plan import plan
 from fastfedpg.tables import ORACLES, PROBLEMS
 from properties import damaged, few, many, taken, until_time_is_up
 from stopped_runs import OFTEN
@@ -93,6 +95,8 @@ def one_file(path, data: bytes) -> None:
     again.check()
     assert again.to_toml() == text
     assert not again.differs(config) or "nan" in text
+    with suppress(InputError):  # a problem that can't be made, or an algorithm that can't be run on it
+        plan(config)
 
 
 @pytest.mark.parametrize("name", ["name", "source_sha256"])
