@@ -241,7 +241,7 @@ def test_agents_npz_is_what_the_metrics_sum_up(issue_run):
 
 
 def test_summary_json(issue_run):
-    """gamma = 0.9: L <= 8 / 0.1^3 = 8000, so Lemma 2's limit is 1 / (3 * 8000 * 20)."""
+    """gamma = 0.9: L <= 8 / 0.1^3 = 8000, so Lemma 2's limit is 1 / (3 * 500 * 20)."""
     said = summary(issue_run)
     expected = {"state": "finished", "message": "", "problem": "compromise-grid", "algorithm": "fast_fedpg"}
     expected |= {"oracle": "gpomdp", "N": 4, "S": 25, "A": 5, "gamma": 0.9, "rounds_done": 3, "rounds": 3, "seeds": 2}
@@ -249,7 +249,7 @@ def test_summary_json(issue_run):
     assert said["J_star"] == pytest.approx(tabular_exact.optimum(compromise_grid()).J, rel=1e-12)
     assert said["J_best_found"] == column(issue_run, "J").min()
     assert "J_lower_bound" not in said
-    assert said["eta_limit_lemma_2"] == pytest.approx(1 / (3 * 8000 * 20))
+    assert said["eta_limit_lemma_2"] == pytest.approx(1 / (3 * 500 * 20))
     assert set(said["final"]) == set(COLUMNS.split()[2:])
     gaps = column(issue_run, "gap")[[3, 7]]
     assert said["final"]["gap"]["mean"] == pytest.approx(gaps.mean())

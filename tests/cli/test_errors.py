@@ -436,10 +436,10 @@ def rows(path: str) -> list[dict[str, str]]:
 
 
 def test_divergence_in_the_first_round(capsys):
-    """One state, gamma = 1/2, A = 3: L <= 8 / (1 - gamma)^3 = 64, and 1/(3LH) = 1/(3 * 64 * 10) = 0.000521."""
+    """One state, gamma = 1/2, A = 3: L <= 1 / (2 (1 - gamma)^3) = 4, and 1/(3LH) = 1/(3 * 4 * 10) = 0.00833."""
     assert run("--problem", "compromise", "--eta", "1e308", "--H", 10, "--out", "out") == 1
     captured = capsys.readouterr()
-    for part in ("diverged in round 1", "agent 0", "eta = 1e+308", "1/(3LH) = 0.000521", "H = 10", "L = 64", "in out"):
+    for part in ("diverged in round 1", "agent 0", "eta = 1e+308", "1/(3LH) = 0.00833", "H = 10", "L = 4", "in out"):
         assert part in captured.err
     assert "Traceback" not in captured.err
     assert "results:" not in captured.out
@@ -457,7 +457,7 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
 
     gpomdp is exactly zero on a trajectory without cost, so theta stays 0 whatever eta is. Once agent 1 meets a cost,
     seed 4 does so in its fourth round, its gradient is of order 1 and a step of 1.7e308 beyond float64: agent 1's
-    message, and no other, stops being finite. With L <= 8 / (1 - 0.9)^3 = 8000 and H = 1, 1/(3LH) = 4.17e-5.
+    message, and no other, stops being finite. With L <= 1 / (2 (1 - 0.9)^3) = 500 and H = 1, 1/(3LH) = 6.67e-4.
     """
     stay = np.tile([[0.98, 0.02], [0.0, 1.0]], (2, 1, 1)).transpose(1, 0, 2)
     reward = np.ones((2, 2, 2))
@@ -470,7 +470,7 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
     recorded = [int(row["round"]) for row in rows("out/metrics.csv")]
     assert len(recorded) > 2
     assert recorded == list(range(len(recorded)))
-    for part in (f"diverged in round {recorded[-1] + 1} ", "agent 1", "seed 4", "1.7e+308", "1/(3LH) = 4.17e-05"):
+    for part in (f"diverged in round {recorded[-1] + 1} ", "agent 1", "seed 4", "1.7e+308", "1/(3LH) = 0.000667"):
         assert part in message
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["state"] == "diverged"

@@ -10,7 +10,7 @@ SMALL = {"problem": "compromise", "rounds": 2, "H": 2, "eta": 1e-4}
 
 @pytest.mark.parametrize("optimiser", ["adam", "momentum", "rmsprop"])
 def test_another_optimiser_is_outside_the_theorem(optimiser):
-    """eta = 1e-4 is below 1/(4CLH) = 3.4e-4, so that the optimiser alone takes the run out."""
+    """eta = 1e-4 is below 1/(4CLH) = 5.5e-3, so that the optimiser alone takes the run out."""
     inside = plan(Config(**SMALL)).standpoint
     assert inside.covered
     assert inside.factor < 1

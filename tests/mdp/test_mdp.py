@@ -168,8 +168,8 @@ def test_the_soft_optimum_nears_the_plain_one_for_tiny_tau():
 
 
 def test_smoothness_bound_of_assumption_1():
-    """The formula at a point by hand, (8 + .5 (4 + 8 log 3)) / .5^3, and no Hessian of any J_i exceeds it."""
-    assert smoothness_bound(0.5, 3, 0.5) == pytest.approx((8 + 2 + 4 * np.log(3)) * 8)
+    """The formula at a point by hand, (1 + .5 (log 3 + 2/e + 1/4)) / (2 * .5^3), and no Hessian exceeds it."""
+    assert smoothness_bound(0.5, 3, 0.5) == pytest.approx((1 + 0.5 * (np.log(3) + 2 / np.e + 0.25)) * 4)
     assert lemma2_step_limit(8.0, 5) == pytest.approx(1 / 120)
     p, tau = ref.small_problem(gamma=0.5, seed=14), 0.5
     f = lambda x, c: finite.objective(

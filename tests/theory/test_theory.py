@@ -503,8 +503,8 @@ def test_schedules_that_make_no_sense_are_refused():
 
 
 def test_every_run_is_measured_against_theorem_1(run, capsys):
-    """gamma = .5: L <= 64, so that with H = 10 the limit is 1/(4 C 640)."""
-    limit = 1 / (4 * theory.C * 640)
+    """gamma = .5: L <= 1/(2 * .5^3) = 4, so that with H = 10 the limit is 1/(4 C 40)."""
+    limit = 1 / (4 * theory.C * 40)
     said, config = run("--eta", 10 * limit)
     assert said["eta_limit_theorem_1"] == pytest.approx(limit)
     assert said["theorem_1"]["covered"] is False

@@ -11,6 +11,7 @@ from fastfedpg.theory.constants import (
     truncation_bound,
     variance_bound,
 )
+from fastfedpg.theory.drift import drift_bound, drift_constants, drift_law, sharper_C
 from fastfedpg.theory.estimates import (
     Estimate,
     domination_estimate,
@@ -18,6 +19,17 @@ from fastfedpg.theory.estimates import (
     heterogeneity,
     smoothness_estimate,
     variance_estimate,
+)
+from fastfedpg.theory.from_samples import (
+    Drawn,
+    Measured,
+    draw_estimates,
+    measure,
+    norm_sq_from,
+    sigma_sq_from,
+    smoothness_from,
+    squared_mean,
+    zeta_sq_from,
 )
 from fastfedpg.theory.pilot import Pilot, pilot
 from fastfedpg.theory.proofs import Round
@@ -39,13 +51,19 @@ __all__ = [
     "C_PAPER",
     "C",
     "Condition",
+    "Drawn",
     "Estimate",
     "G",
+    "Measured",
     "Parameters",
     "Pilot",
     "Round",
     "beta",
     "domination_estimate",
+    "draw_estimates",
+    "drift_bound",
+    "drift_constants",
+    "drift_law",
     "hessian_norm",
     "heterogeneity",
     "horizon",
@@ -53,12 +71,18 @@ __all__ = [
     "lemma1_terms",
     "lemma2_right",
     "lemma2_step_limit",
+    "measure",
+    "norm_sq_from",
     "not_covered",
     "pilot",
     "proofs",
     "self_consistent_C",
+    "sharper_C",
+    "sigma_sq_from",
     "smoothness_bound",
     "smoothness_estimate",
+    "smoothness_from",
+    "squared_mean",
     "theorem1_right",
     "theorem1_step_limit",
     "theorem1_terms",
@@ -70,4 +94,5 @@ __all__ = [
     "truncation_bound",
     "variance_bound",
     "variance_estimate",
+    "zeta_sq_from",
 ]

@@ -10,11 +10,14 @@ from fastfedpg.errors import InputError
 
 
 def smoothness_bound(gamma: float, A: int, tau: float = 0.0) -> float:
-    """A bound on L of Assumption 1 for softmax tables and costs in [0, 1]: (8 + tau (4 + 8 log A)) / (1 - gamma)^3.
+    """A bound on L of Assumption 1 for softmax tables and costs in [0, 1], and for the entropy's part if tau > 0.
 
-    Mei et al. 2020: Lemma 7 for the plain value, Lemma 14 for its entropy.
+        (1 + tau (log A + (4/e)(1 - gamma) + (1 - gamma)^2)) / (2 (1 - gamma)^3)
+
+    Along a unit direction sum_a |pi'| <= 1/sqrt(2) and sum_a |pi''| <= 1, and costs less 1/2 have the same gradient.
     """
-    return (8 + tau * (4 + 8 * math.log(A))) / (1 - gamma) ** 3
+    entropy = math.log(A) + 4 / math.e * (1 - gamma) + (1 - gamma) ** 2
+    return (1 + tau * entropy) / (2 * (1 - gamma) ** 3)
 
 
 def variance_bound(
