@@ -11,7 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
 from fastfedpg.errors import InputError
@@ -58,20 +58,34 @@ def write_secret(path: Path, data: bytes) -> None:
 
 def open_regular(path: Path) -> BufferedReader:
     """A file to be read, and nothing that only looks like one: a pipe would never end, nor a device."""
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+
+
+def append_regular(path: Path) -> BufferedWriter:
+    """A file, or a new one, to be written on at its end; a pipe would wait for somebody who reads."""
+    return os.fdopen(_opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+
+
+def _opened(path: Path, how: int) -> int:
+    opened = os.open(path, how | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     kind = os.fstat(opened).st_mode
     if not stat.S_ISREG(kind):
         os.close(opened)
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "not a file but something else", str(path))
-    return os.fdopen(opened, "rb")
+    return opened
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file, whole."""
+    with open_regular(path) as file:
+        return file.read()
 
 
 def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
     """A text file, whole, with line breaks as they are."""
-    with open_regular(path) as file:
-        return file.read().decode(encoding, errors)
+    return read_bytes(path).decode(encoding, errors)
 
 
 SEAL = "# sha256 of what follows: "

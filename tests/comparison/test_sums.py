@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from commands import command
@@ -81,13 +82,19 @@ def test_one_of_an_older_version_has_no_sum_and_goes_on():
 
 
 NAMES = ("config.toml", "summary.json", "results.npz", "metrics.csv", "final.npz", "agents.npz")
+GIVEN = ("problem.npz", "theta0.npz")
+"""Copies of what the configuration names."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *GIVEN])
 @pytest.mark.parametrize("words", [("resume", "out"), ("runs", "."), ("compare", "out", "--out", "c"), ("film", "out")])
 def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(words, name, capsys):
     """It would be waited for, for ever: nobody writes into it."""
-    assert command("run", "--problem", "compromise", "--rounds", "2", "--out", "out") == 0
+    problem = plan(Config("compromise")).known
+    problem.save(Path("given.npz"))
+    np.savez("start.npz", theta=np.zeros((problem.S, problem.A)))
+    given = ("--problem", "given.npz", "--theta0", "start.npz") if name in GIVEN else ("--problem", "compromise")
+    assert command("run", *given, "--rounds", "2", "--out", "out") == 0
     Path("out", name).unlink()
     os.mkfifo(Path("out", name))
     assert command(*words) in (0, 2)

@@ -55,6 +55,8 @@ def test_where_no_run_is_nothing_is_replaced(words, names, capsys):
     [
         *("notes.txt", "checkpoints/model.pt", "checkpoints/000000004/model.pt", "federation/notes.txt"),
         *("before-restart/notes.txt", "fast_fedpg/config.toml", "config.toml.bak", "figures/one.png"),
+        *("federation/keys/thesis.txt", "federation/logs/analysis.ipynb", "federation/agents/0/model.safetensors"),
+        *("federation/flower/notes/config.toml", "federation/flower-0/apps/mine/pyproject.toml"),
     ],
 )
 def test_what_else_is_in_a_run_s_folder_stays(name):
@@ -66,6 +68,25 @@ def test_what_else_is_in_a_run_s_folder_stays(name):
     assert Path("out", name).read_text() == "years of work"
     assert {*contents("out")} - {name} == {*contents("new")}
     assert numbers("out") == numbers("new")
+    assert not run_folder.is_deployed(Path("out"))
+
+
+@pytest.mark.parametrize("name", ["mine", "mine/plans", "checkpoints/mine", "federation/keys/mine"])
+def test_an_empty_folder_of_somebody_else_s_stays(name):
+    fastfedpg.run(SHORT, "out")
+    Path("out", name).mkdir(parents=True)
+    fastfedpg.run(SHORT, "out", overwrite=True)
+    assert Path("out", name).is_dir()
+
+
+def test_a_run_s_own_folders_go_though_nothing_is_in_them():
+    """As a process leaves them that is killed after it has made a folder."""
+    fastfedpg.run(SHORT, "out")
+    deployed = ("agents/0", "keys", "logs", "flower/app", "flower-0/apps/fastfedpg.fastfedpg-carrier.1.0.0.6a666fa9")
+    for name in ("checkpoints/000000004", "before-restart-2/checkpoints", *(f"federation/{x}" for x in deployed)):
+        Path("out", name).mkdir(parents=True)
+    fastfedpg.run(SHORT, "out", overwrite=True)
+    assert not [path for path in Path("out").iterdir() if path.is_dir()]
 
 
 @pytest.mark.parametrize("name", ["curve.png/inside", "results.npz/inside", "compare.toml/inside"])
@@ -123,6 +144,19 @@ def test_a_comparison_is_replaced_with_its_cells_and_no_others(capsys):
     }
 
 
+@pytest.mark.parametrize("words", [("run", *WORDS), ("compare", "alone"), ("compare", *WORDS)])
+def test_a_comparison_is_not_replaced_while_another_process_is_at_work_in_a_cell_of_it(words, capsys):
+    """As `fastfedpg resume out/fast_fedpg` is, which holds that cell alone."""
+    fastfedpg.run(SHORT, "alone")
+    assert command("compare", *WORDS, "--algorithms", "fast_fedpg", "fedavg_pg", "--out", "out") == 0
+    before = contents()
+    with files.hold(Path("out/fast_fedpg")):
+        assert command(*words, "--out", "out", "--overwrite") == 2
+        assert "out/fast_fedpg: another process is at work in this folder" in capsys.readouterr().err
+        assert contents() == before
+    assert command(*words, "--out", "out", "--overwrite") == 0
+
+
 def test_a_run_in_the_place_of_a_comparison_and_the_other_way_round():
     """Nothing of the one is left beside the other."""
     words = ("compare", *WORDS, "--seeds", "2", "--out", "out", "--algorithms", "fast_fedpg", "fedavg_pg")
@@ -148,11 +182,26 @@ def test_runs_that_are_set_side_by_side_twice_into_one_folder():
 
 
 def test_all_that_a_deployed_run_writes_is_its_own():
-    """The names are those that a real one left."""
-    names = ("federation.toml", "log.txt", "superlink.db", "superlink.db-wal", "agents/0/a.safetensors", "flower/x/y")
-    put("config.toml", *(f"federation/{name}" for name in (*names, "flower-0/log", "keys/ca.crt", "logs/node-0.txt")))
+    """The names are those that a real one left, and of files that it was in the middle of writing."""
+    state, carrier = f"agents/0/{'4f' * 16}.safetensors", "apps/fastfedpg.fastfedpg-carrier.1.0.0.6a666fa9"
+    names = [
+        *(
+            "federation.toml",
+            "log.txt",
+            "superlink.db",
+            "superlink.db-shm",
+            "superlink.db-wal",
+            ".part-7-federation.toml",
+        ),
+        *(state, "agents/0/secret", "agents/0/.lock", "agents/0/.part-7-secret", "keys/.part-7-ca.key"),
+        *("keys/ca.crt", "keys/ca.key", "keys/server.pem", "keys/server.key", "keys/agent-0", "keys/agent-0.pub"),
+        *("logs/superlink.log", "logs/proxy.log", "logs/agent-0.log", "logs/node-0.log"),
+        *("flower/config.toml", "flower/app/pyproject.toml"),
+        *(f"{home}/{name}" for home in ("flower", "flower-0") for name in ("source", f"{carrier}/pyproject.toml")),
+    ]
+    put("config.toml", *(f"federation/{name}" for name in names))
     Path("out/config.toml").write_text(f"# {run_folder.versions()}\n")
-    assert len(own_files.listed(Path("out"))) == 10
+    assert len(own_files.listed(Path("out"))) == len(names) + 1 == 28
     own_files.remove(Path("out"), own_files.listed(Path("out")))
     assert list(Path("out").iterdir()) == []
 

@@ -23,8 +23,15 @@ COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv"
 PICTURES = "curves", "policies", "agents"
 
 _names = lambda names: "|".join(map(re.escape, names))
-_CHECKPOINTS = r"checkpoints/(records\.bin|\d+(-refused(-\d+)?)?/(state\.safetensors|checkpoint\.toml))"
-_FEDERATION = r"federation/(federation\.toml|log\.txt|superlink\.db(-\w+)?|(agents|flower(-\d+)?|keys|logs)/.*)"
+_CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"
+_CHECKPOINTS = rf"checkpoints/records\.bin|{_CHECKPOINT}/(state\.safetensors|checkpoint\.toml)"
+_AGENT = r"agents/\d+/(secret|\.lock|[0-9a-f]{32}\.safetensors)"
+_KEYS = r"keys/(ca\.crt|ca\.key|server\.pem|server\.key|agent-\d+(\.pub)?)"
+_LOGS = r"logs/(superlink|proxy|agent-\d+|node-\d+)\.log"
+_APP = r"app|apps/fastfedpg\.fastfedpg-carrier\.[\w.]+"
+_FLOWER = rf"flower(-\d+)?/(source|config\.toml|({_APP})/pyproject\.toml)"
+_DEPLOYED = rf"federation\.toml|log\.txt|superlink\.db(-\w+)?|{_AGENT}|{_KEYS}|{_LOGS}|{_FLOWER}"
+_FEDERATION = rf"federation/({_DEPLOYED}|(agents/\d+/|keys/)?\.part-\d+-[^/]*)"
 _BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS})"
 _PARTS = r"(checkpoints/)?\.part-\d+-.*"
 RUN = re.compile(rf"{_names(DESCRIBED)}|{_names(RESULTS)}|\.lock|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}")
@@ -38,6 +45,12 @@ COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_
 
 LEFT = re.compile(rf"\.lock|{_PARTS}")
 """What a process that was killed before it wrote anything leaves."""
+
+_INSIDE = rf"agents(/\d+)?|keys|logs|flower(-\d+)?(/(apps|{_APP}))?"
+FOLDERS = re.compile(
+    rf"({BEFORE}(-\d+)?/)?(checkpoints|{_CHECKPOINT})|{BEFORE}(-\d+)?|federation(/({_INSIDE}))?|{_PARTS}"
+)
+"""A run's folders: a process that was killed may leave one without a file in it."""
 
 UNBEGUN = re.compile(rf"{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
 """What a run writes before it has begun."""
@@ -89,11 +102,14 @@ def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
 
 
 def remove(out: Path, files: Sequence[Path]) -> None:
-    """Remove files, and the folders below `out` that are empty then; its configuration goes last."""
+    """Remove files, and what is empty then of their folders and of a run's; its configuration goes last."""
     for path in sorted(files, key=lambda path: path.name in ("config.toml", "compare.toml")):
         path.unlink(missing_ok=True)
-    for folder in sorted((p for p in out.rglob("*") if p.is_dir() and not p.is_symlink()), reverse=True):
-        if not any(folder.iterdir()):
+    held = {folder for path in files for folder in path.parents if out in folder.parents}
+    runs = {out} | {path.parent for path in files if path.name == "config.toml" and path.parent.parent == out}
+    own = {p for run in runs for p in run.rglob("*") if FOLDERS.fullmatch(p.relative_to(run).as_posix())}
+    for folder in sorted(held | own, reverse=True):
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()
 
 

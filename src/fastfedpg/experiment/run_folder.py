@@ -30,7 +30,7 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Overflow
 """What reading a small file can end in when somebody else has been at it."""
 
 FEDERATION = "federation"
-"""The folder of a deployed run's keys, logs and agents; where it stands the run was deployed."""
+"""The folder of a deployed run's keys, logs and agents."""
 
 COMPARISON = "compare.toml"
 """Where this stands the folder is a comparison's, and not a run's."""
@@ -91,7 +91,11 @@ def clear(out: Path, overwrite: bool) -> None:
     if (out / "config.toml").exists() and not overwrite:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
     if there and overwrite:
-        own_files.remove(out, [path for path in own_files.listed(out) if path != out / LOCK])
+        old = [path for path in own_files.listed(out) if path != out / LOCK]
+        for path in old:
+            if path.name == LOCK and is_held(path.parent):
+                raise InputError(f"{path.parent}: another process is at work in this folder")
+        own_files.remove(out, old)
     clear_parts(out)
 
 
@@ -150,7 +154,7 @@ def has_results(out: Path) -> bool:
 
 def is_deployed(out: Path) -> bool:
     """Whether a folder is a deployed run's."""
-    return (out / FEDERATION).is_dir()
+    return (out / FEDERATION / "federation.toml").exists()  # the folder alone may be left with somebody's own file
 
 
 def kept(out: Path) -> str:

@@ -19,7 +19,7 @@ from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.agent_store import AgentStore, Done, Kept, Page
 from fastfedpg.federation.transport.keys import check_secret
 from fastfedpg.federation.wire import Malformed, Message
-from fastfedpg.files import write_secret
+from fastfedpg.files import read_bytes, write_secret
 from fastfedpg.precision import float64
 from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange
@@ -236,7 +236,7 @@ def _secret(folder: Path) -> bytes:
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_secret(path, secrets.token_hex(SECRET_BYTES // 2).encode())
-    secret = check_secret(path).read_bytes()
+    secret = read_bytes(check_secret(path))
     if len(secret) != SECRET_BYTES:
         raise InputError(f"{path}: not a whole secret; remove it, and begin new runs")
     return secret

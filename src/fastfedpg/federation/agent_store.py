@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from fastfedpg.errors import InputError
 from fastfedpg.federation import wire
 from fastfedpg.federation.wire import Malformed
-from fastfedpg.files import write_secret
+from fastfedpg.files import read_bytes, write_secret
 from fastfedpg.runtime.pytrees import arrays_of, restored
 
 LOG = logging.getLogger("fastfedpg.agent")
@@ -108,7 +108,7 @@ class AgentStore:
 
     def _read(self, path: Path, run: str) -> Page:
         try:
-            data = path.read_bytes()
+            data = read_bytes(path)
             if hashlib.sha256(data[32:]).digest() != data[:32]:
                 raise ValueError("it is not what was written")
             about, arrays = wire.unpack(data[32:])

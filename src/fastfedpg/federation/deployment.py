@@ -19,7 +19,7 @@ from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds, form
 from fastfedpg.federation.terms import Address, Deployment, Terms
 from fastfedpg.federation.transport.superlink import SuperLinkConnector
-from fastfedpg.files import write_text
+from fastfedpg.files import append_regular, write_text
 from fastfedpg.parameters import fit
 from fastfedpg.runtime import Result
 from fastfedpg.scratch import scratch_folder
@@ -62,7 +62,7 @@ def begin_deployed(config: Config, out: Path, overwrite: bool, how: Deployment) 
     how = replace(how, run=secrets.token_hex(16))
 
     def also() -> None:
-        (out / run_folder.FEDERATION).mkdir(mode=0o700)
+        (out / run_folder.FEDERATION).mkdir(mode=0o700, exist_ok=True)
         write_text(out / run_folder.FEDERATION / ABOUT, how.to_toml())
 
     if config.seeds != 1:
@@ -114,8 +114,9 @@ def run_deployed(
     declared = protocol.declaration(config, problem.N, protocol.theta_of(problem), how.keys)
 
     def write(words: str) -> None:
-        with (folder / LOG).open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(words)}\n")
+        with append_regular(folder / LOG) as file:
+            line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(words)}\n"
+            file.write(line.encode(errors="backslashreplace"))
 
     def log(words: str) -> None:
         write(words)

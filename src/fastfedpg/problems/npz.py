@@ -8,6 +8,7 @@ import numpy as np
 
 from fastfedpg import npz_headers
 from fastfedpg.errors import InputError, nearest, printable
+from fastfedpg.files import open_regular
 from fastfedpg.mdp.transitions import Sparse
 from fastfedpg.problems import lqr_checks, tabular_checks
 from fastfedpg.problems.grid import from_json
@@ -71,7 +72,7 @@ def _made(arrays: dict[str, Any], file: str, asked: tuple[float, float] | None) 
 def name_of(path: Path | str) -> str:
     """What the problem of a file is called, without reading its numbers; the file's own name where it says nothing."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open_regular(Path(path)) as opened, np.load(opened, allow_pickle=False) as file:
             _check_small(path, npz_headers.look(path, file))
             return printable(_text("name", file["name"]))
     except Exception:  # whatever it is, whoever reads all of the file will say it
@@ -125,7 +126,7 @@ def read_npz(
     if not path.is_file():
         raise InputError(f"{path}: not a file; an .npz file with {allowed} is needed")
     try:
-        with path.open("rb") as opened:
+        with open_regular(path) as opened:
             if opened.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
                 opened.seek(0)
                 if npz_headers.read_header(opened)[2].hasobject:

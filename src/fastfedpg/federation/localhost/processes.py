@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fastfedpg import children
 from fastfedpg.errors import Stopped
+from fastfedpg.files import append_regular, read_text
 
 WATCH_SECONDS = 0.5
 LONGEST_PAUSE = 10.0
@@ -32,7 +33,7 @@ class Started:
 
     def start(self) -> None:
         """Start it, or start it again; a request to end that reaches the terminal does not reach it."""
-        with self.log.open("ab") as log:
+        with append_regular(self.log) as log:
             command = children.tie(self.words)
             self.running = children.start(command, self.environment, stdout=log, stderr=subprocess.STDOUT)
 
@@ -116,6 +117,6 @@ def _how(code: int) -> str:
 
 def _tail(path: Path, lines: int = 12) -> str:
     try:
-        return " | ".join(line.strip() for line in path.read_text(errors="replace").splitlines()[-lines:])
+        return " | ".join(line.strip() for line in read_text(path, errors="replace").splitlines()[-lines:])
     except OSError:
         return ""

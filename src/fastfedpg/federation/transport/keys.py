@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fastfedpg.errors import InputError
-from fastfedpg.files import write_secret
+from fastfedpg.files import read_bytes, write_secret
 
 DAYS, AUTHORITY_DAYS = 365, 3650
 CA, CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "server.pem", "server.key"
@@ -23,6 +23,8 @@ def check_secret(path: Path) -> Path:
         mode = path.stat().st_mode & 0o777
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+    if not path.is_file():
+        raise InputError(f"{path}: not a file, and a private key is one")
     if mode & 0o077:
         raise InputError(f"{path}: a private key that others can read (mode {mode:o}); chmod 600 {path}")
     return path
@@ -40,8 +42,8 @@ def make_authority(folder: Path) -> None:
 
 def make_certificate(folder: Path, authority: Path, hosts: Sequence[str]) -> None:
     """server.pem and server.key, for a server that is called by these names and addresses."""
-    issuer = x509.load_pem_x509_certificate((authority / CA).read_bytes())
-    signer = serialization.load_pem_private_key((authority / CA_KEY).read_bytes(), None)
+    issuer = x509.load_pem_x509_certificate(read_bytes(authority / CA))
+    signer = serialization.load_pem_private_key(read_bytes(authority / CA_KEY), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = _key()
     built = (

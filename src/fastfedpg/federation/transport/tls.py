@@ -4,6 +4,7 @@ import ssl
 from pathlib import Path
 
 from fastfedpg.errors import InputError
+from fastfedpg.files import read_bytes
 
 
 def server_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
@@ -39,7 +40,7 @@ def client_context(ca: Path) -> ssl.SSLContext:
 
 def _check_pem(path: Path, mark: str, what: str) -> None:
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError as error:
         raise InputError(f"{path}: {what} in PEM is needed here, but: {error.strerror}") from None
     if mark.encode() not in content:

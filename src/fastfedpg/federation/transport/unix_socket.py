@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from fastfedpg.errors import InputError
-from fastfedpg.files import write_secret
+from fastfedpg.files import read_bytes, write_secret
 
 LONGEST = 100
 """Bytes in the path of a Unix socket; the system's limit is 107."""
@@ -160,7 +160,7 @@ def send(connection: Connection, data: bytes) -> None:
 
 
 def _secret(path: Path) -> bytes:
-    return secret_of(path).read_bytes()
+    return read_bytes(secret_of(path))
 
 
 def _shaken(opened: socket.socket, secret: bytes, role: bytes) -> Connection:
