@@ -64,7 +64,7 @@ def command_run(subject, tmp_path_factory):
     def shared(settings, known, name, tau):
         own = make(settings, known, name, tau)
         np.testing.assert_array_equal(own.known.reward, subject.tabular.reward)
-        assert replace(own, known=subject.known) == subject
+        assert replace(own, known=subject.known, make=subject.make) == subject
         return subject
 
     with pytest.MonkeyPatch.context() as patch:

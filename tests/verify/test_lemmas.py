@@ -116,14 +116,13 @@ def test_controls_need_agents_that_differ(subject):
 # rates.py
 
 
-def test_linear_needs_domination_and_the_correction(subject, monkeypatch):
+def test_linear_needs_domination_and_the_correction(subject):
     """tau = 0: does not apply. FedAvg-PG in Fast-FedPG's place stops at a bias far above 1e-12: the limit fails."""
     found, course = rates.linear(replace(subject, tau=0.0))
     assert verdicts(found) == dict.fromkeys(("Theorem 2, exact: limit", "Theorem 2, exact: rate"), NOT_APPLICABLE)
     assert course is None
     assert "tau = 0" in found[0].note
-    monkeypatch.setattr(rates, "fast_fedpg", fedavg_pg)
-    found, _ = rates.linear(subject)
+    found, _ = rates.linear(like(subject, "exact", make=fedavg_pg))
     assert verdicts(found)["Theorem 2, exact: limit"] == FAIL
 
 

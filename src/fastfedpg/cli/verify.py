@@ -17,6 +17,8 @@ from fastfedpg.cli.parse_flags import OptionalPath, own_flags
 from fastfedpg.errors import InputError, printable
 from fastfedpg.verify.options import Show, VerifySettings
 
+SECONDS = 5.0
+"""Between two lines about one part."""
 EXAMPLE = "fastfedpg verify --problem compromise --tau 0.1 --quick"
 
 
@@ -33,6 +35,8 @@ class VerifyFlags:
     """The folder for verify.json and the pictures; a new one under runs/ unless given."""
     overwrite: bool = False
     """Replace an earlier report in that folder."""
+    mutants: bool = False
+    """Check the checks instead: break the algorithm and its oracles, one thing at a time, and say which row notices."""
 
 
 def verify(arguments: list[str], console: Console, errors: Console) -> int:
@@ -42,8 +46,8 @@ def verify(arguments: list[str], console: Console, errors: Console) -> int:
     if given.folder is not None:
         return _deployed(given, console, errors)
     if given.seeds != VerifyFlags.seeds:
-        raise InputError("seeds are for the folder of a deployed run; a report on the theory has its own")
-    return _claims(given, console, errors)
+        raise InputError("seeds are for the folder of a deployed run; a report on the theory has --first-seed")
+    return (_mutants if given.mutants else _claims)(given, console, errors)
 
 
 def _deployed(given: VerifyFlags, console: Console, errors: Console) -> int:
@@ -51,12 +55,26 @@ def _deployed(given: VerifyFlags, console: Console, errors: Console) -> int:
     from fastfedpg.federation import equals_simulation
 
     assert given.folder is not None
-    if given.settings != VerifySettings() or given.out is not None or given.overwrite:
+    if given.settings != VerifySettings() or given.out is not None or given.overwrite or given.mutants:
         raise InputError(f"{given.folder} is a deployed run, which says everything itself: leave the other flags out")
     show = lambda title, rounds: progress(errors, title, rounds)
     found = equals_simulation.verify(given.folder, given.seeds, show, noting(errors))
     console.print(found.words, soft_wrap=True, highlight=False, markup=False)
     return 0 if found.good else 1
+
+
+def _mutants(given: VerifyFlags, console: Console, errors: Console) -> int:
+    from fastfedpg.verify import hunt, mutants
+
+    seed = given.settings.first_seed
+    if given.settings != VerifySettings(first_seed=seed) or given.out is not None or given.overwrite:
+        raise InputError("mutants have a problem of their own and write no files: give --first-seed alone with them")
+    subject = hunt.small(seed)
+    with _stages(errors, 1 + len(mutants.MUTANTS)) as show:
+        usual, found = hunt.hunt(subject, mutants.MUTANTS, show)
+    print_lines(console, hunt.table(found, room(console)))
+    console.print(hunt.summary(usual, found), soft_wrap=True, highlight=False, markup=False)
+    return 0 if hunt.good(usual, found) else 1
 
 
 def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
@@ -90,12 +108,17 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
 
 @contextmanager
 def _stages(errors: Console, parts: int) -> Iterator[Show]:
-    """A bar on a terminal, and elsewhere a line for each part that begins."""
+    """A bar on a terminal; elsewhere a line for each part that begins, and for what is done in it every few seconds."""
     began = time.monotonic()
     if not errors.is_terminal:
+        last = {"part": -1, "at": began}
 
         def line(part: int, title: str) -> None:
-            seconds = time.monotonic() - began
+            now = time.monotonic()
+            if part == last["part"] and now - last["at"] < SECONDS:
+                return
+            last.update(part=part, at=now)
+            seconds = now - began
             words = f"verify: part {part + 1} of {parts}, {title} ({seconds:.0f} s so far)"
             errors.print(words, soft_wrap=True, highlight=False, markup=False)
 

@@ -40,6 +40,7 @@ def simulate(
     shards: int | None = None,
     order: Order = "random",
     speeds: Sequence[float] | None = None,
+    tick: Tick = unheard,
 ) -> Result:
     """Run all seeds at once, compiled; a second call with the same objects compiles nothing.
 
@@ -49,6 +50,7 @@ def simulate(
         rounds, seeds, metrics_every, participants, theta0, first_seed: see `Schedule`.
         agent_batch, shards, order, speeds: see `Schedule`.
         sweep: settings to vmap over, for example step sizes (E,); results then have the leading axes (E, seeds).
+        tick: hears about twice a second how many rounds are done.
 
     Example:
         >>> from fastfedpg import fast_fedpg, problems, simulate
@@ -63,7 +65,7 @@ def simulate(
     example, settings, _ = _checked(problem, algorithm, schedule, sweep)
     sizes = message_sizes(problem, example, schedule.starts(problem)[0])
     shape = (seeds,) if sweep is None else (len(jax.tree.leaves(settings)[0]), seeds)
-    return gather(simulate_records(problem, algorithm, schedule, sweep=sweep), sizes, shape, first_seed)
+    return gather(simulate_records(problem, algorithm, schedule, tick, sweep=sweep), sizes, shape, first_seed)
 
 
 def simulate_records(

@@ -11,54 +11,25 @@ from fastfedpg import problems
 from fastfedpg.errors import InputError
 from fastfedpg.problems import AnyProblem, LQRProblem
 from fastfedpg.problems.catalogue import basics
-from fastfedpg.verify.claims import bias, floors, lemmas, rates, stationary, structure
+from fastfedpg.verify import hunt
+from fastfedpg.verify.claims import (
+    bias,
+    domination,
+    estimators,
+    floors,
+    identity,
+    lemmas,
+    rates,
+    stationary,
+    structure,
+    transient,
+)
 from fastfedpg.verify.claims.floors import Effort
+from fastfedpg.verify.effects import LONG, QUICK, Effects
 from fastfedpg.verify.options import VerifySettings
 from fastfedpg.verify.recording import estimates, gradients_at
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Row, not_applicable
-
-
-class Effects(NamedTuple):
-    """How much is drawn."""
-
-    points: int  # along the pilot, without noise
-    replicas: int  # of one round
-    samples: int  # of estimates at one theta
-    sweeps: Effort
-
-
-LONG = Effects(
-    points=8,
-    replicas=2048,
-    samples=32768,
-    sweeps=Effort(
-        seeds=32,
-        relaxations=12,
-        times=(0, 1, 4, 16, 64),
-        steps=(1, 2, 4, 8, 16),
-        long_steps=(1, 8, 64),
-        totals=((0, (1,)), (1, (1, 8)), (16, (1,))),
-        longer=(1, 3, 9),
-        steps_at_most=5e9,
-    ),
-)
-QUICK = Effects(
-    points=6,
-    replicas=512,
-    samples=4096,
-    sweeps=Effort(
-        seeds=16,
-        relaxations=8,
-        times=(0, 1, 16),
-        steps=(),
-        long_steps=(),
-        totals=(),
-        longer=(),
-        steps_at_most=5e8,
-        bias=False,
-    ),
-)
 
 
 class Part(NamedTuple):
@@ -88,7 +59,10 @@ def _given(settings: VerifySettings, known: AnyProblem) -> Iterator[Part]:
         why = "there is one action only" if subject.tabular.A == 1 else "all rewards are the same"
         raise InputError(f"problem '{known.name}': {why}, so there is nothing to learn and no claim to check")
     yield from _structure(subject, effects)
+    yield _algorithm(subject, effects)
+    yield _estimators(subject)
     yield from _rounds(subject, effects)
+    yield _dominated(subject, effects)
     yield Part(f"Theorem 2 without noise on {subject.name}", partial(_linear, subject))
     if why := subject.undominated:
         left_out = [not_applicable(name, "with noise", why) for name in ("Theorem 2, floors", "No heterogeneity bias")]
@@ -112,7 +86,11 @@ def _usual(settings: VerifySettings) -> Iterator[Part]:
     different = replace(different, rho=np.random.default_rng(0).dirichlet(np.ones(5), 4))
     kernels = _subject(settings, different, "random, own kernels and rho, tau = 0.2", 0.2)
     yield from _structure(entropy, effects)
+    yield _algorithm(entropy, effects)
+    yield _estimators(hunt.small(settings.first_seed))
     yield from _rounds(entropy, effects)
+    yield from (_exact_round(kernels, effects), _replicas(kernels, effects))
+    yield _dominated(entropy, effects)
     yield Part(f"Theorem 2 without noise on {entropy.name}", partial(_linear, entropy))
     yield Part(f"Theorem 2 without noise on {plain.name}", partial(_plain, plain))
     yield from _sweeps(entropy, effects)
@@ -126,7 +104,9 @@ def _regulator(subject: Subject, regulator: LQRProblem, effects: Effects) -> Ite
     """Costs are not in [0, 1] there, and nothing is sampled: the exact claims alone."""
 
     def known() -> tuple[list[Row], dict[str, Any]]:
-        return _of(subject, [*structure.by_linearity(regulator), *structure.domination(subject, regulator)]), {}
+        return _of(
+            subject, [*structure.by_linearity(regulator, subject.first_seed), *structure.domination(subject, regulator)]
+        ), {}
 
     yield Part(f"Proposition 1 and (12) on {subject.name}", known)
     yield from _exact_rounds(subject, effects)
@@ -141,13 +121,20 @@ def _subject(settings: VerifySettings, known: AnyProblem, name: str, tau: float)
     if not 0 <= tau <= 1e6:
         raise InputError(f"tau = {tau:g}; the entropy weight must be finite and at least 0, and at most 1e6")
     enough = 1 if known.gamma == 0 else int(np.ceil(np.log(1e-5) / np.log(known.gamma)))
-    subject = Subject(known, tau, settings.H, settings.K or min(enough, 100), settings.B, name)
+    if not 0 <= settings.first_seed < 2**30:
+        raise InputError(f"first_seed = {settings.first_seed}; it must lie in [0, 2^30)")
+    subject = Subject(known, tau, settings.H, settings.K or min(enough, 100), settings.B, name, settings.first_seed)
     assert subject.exact  # what is wrong with a problem is said before anything is run
     return subject
 
 
 def _of(subject: Subject, rows: Iterable[Row]) -> list[Row]:
     return [replace(row, problem=subject.name) for row in rows]
+
+
+def _rows(title: str, subject: Subject, rows: Callable[[], Iterable[Row]]) -> Part:
+    """What has no picture."""
+    return Part(f"{title} on {subject.name}", lambda: (_of(subject, rows()), {}))
 
 
 def _structure(subject: Subject, effects: Effects) -> Iterator[Part]:
@@ -159,7 +146,8 @@ def _structure(subject: Subject, effects: Effects) -> Iterator[Part]:
 
     def drawn() -> tuple[list[Row], dict[str, Any]]:
         theta = subject.pilot.thetas[0]
-        found = estimates(subject.watched_sampled, theta, 2 * subject.replicas(effects.samples // 2))
+        samples = 2 * subject.replicas(effects.samples // 2)
+        found = estimates(subject.watched_sampled, theta, samples, subject.first_seed)
         means = gradients_at(subject.truncated, np.broadcast_to(theta, (1, subject.N, 1, theta.size)))[0, :, 0]
         rows = _of(subject, structure.noise(subject, found, means))
         return rows, {}
@@ -168,23 +156,39 @@ def _structure(subject: Subject, effects: Effects) -> Iterator[Part]:
     yield Part(f"noise on {subject.name}", drawn)
 
 
-def _exact_rounds(subject: Subject, effects: Effects) -> Iterator[Part]:
-    yield Part(
-        f"one round without noise on {subject.name}", lambda: (_of(subject, lemmas.exact(subject, effects.points)), {})
+def _algorithm(subject: Subject, effects: Effects) -> Part:
+    return _rows(
+        "Algorithm 1, step by step,", subject, lambda: identity.rows(subject, subject.replicas(effects.replicas))
     )
-    yield Part(f"controls on {subject.name}", lambda: (_of(subject, lemmas.controls(subject)), {}))
+
+
+def _estimators(subject: Subject) -> Part:
+    return _rows("estimators", subject, lambda: estimators.rows(subject))
+
+
+def _dominated(subject: Subject, effects: Effects) -> Part:
+    return _rows("(12)", subject, lambda: domination.rows(subject, effects.points))
+
+
+def _exact_round(subject: Subject, effects: Effects) -> Part:
+    return _rows("one round without noise", subject, lambda: lemmas.exact(subject, effects.points))
+
+
+def _exact_rounds(subject: Subject, effects: Effects) -> Iterator[Part]:
+    yield _exact_round(subject, effects)
+    yield _rows("controls", subject, lambda: lemmas.controls(subject))
 
 
 def _rounds(subject: Subject, effects: Effects) -> Iterator[Part]:
     yield from _exact_rounds(subject, effects)
-    yield Part(
-        f"one round, replicas on {subject.name}",
-        lambda: (_of(subject, lemmas.sampled(subject, subject.replicas(effects.replicas))), {}),
-    )
-    yield Part(
-        f"one round, a-priori bounds on {subject.name}",
-        lambda: (_of(subject, lemmas.a_priori(subject, subject.replicas(effects.replicas))), {}),
-    )
+    yield _replicas(subject, effects)
+    work = lambda: lemmas.a_priori(subject, subject.replicas(effects.replicas))
+    yield _rows("one round, a-priori bounds", subject, work)
+
+
+def _replicas(subject: Subject, effects: Effects) -> Part:
+    work = lambda: lemmas.sampled(subject, subject.replicas(effects.replicas))
+    return _rows("one round, replicas", subject, work)
 
 
 def _linear(subject: Subject) -> tuple[list[Row], dict[str, Any]]:
@@ -212,6 +216,7 @@ def _sweep(
 
 
 def _sweeps(subject: Subject, effects: Effects) -> Iterator[Part]:
+    yield _sweep("(13) on the way", subject, effects, transient.rows, lambda found: {})
     checks: dict[str, Check] = {"N": floors.in_N}
     if effects.sweeps.steps:
         checks["H"] = floors.in_H
@@ -232,3 +237,6 @@ def _bias(subject: Subject, effects: Effects) -> Iterator[Part]:
 def _stationary(subject: Subject, effects: Effects) -> Iterator[Part]:
     if effects.sweeps.longer:
         yield _sweep("Theorem 3", subject, effects, stationary.rows, lambda found: {"stationary": found})
+    if effects.sweeps.crowds:
+        drawn = lambda found: {"crowds": found}
+        yield _sweep("Theorem 3 against N", subject, effects, stationary.in_N, drawn)

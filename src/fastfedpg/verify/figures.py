@@ -22,10 +22,11 @@ def draw(out: Path, rows: Sequence[Row], data: dict[str, Any]) -> list[Path]:
         "truncation": truncation,
         "floors": floors,
         "bias": bias,
-        "stationary": stationary,
     }
     if data.get("linear") or data.get("plain"):
         made += linear(out / "linear", data.get("linear", {}), data.get("plain"))
+    if data.get("stationary") or data.get("crowds"):
+        made += stationary(out / "stationary", data.get("stationary"), data.get("crowds"))
     for name, drawer in drawers.items():
         if data.get(name):
             made += drawer(out / name, data[name])
@@ -102,17 +103,25 @@ def floors(path: Path, sweeps: dict[str, Sweep]) -> list[Path]:
         return save(figure, path)
 
 
-def stationary(path: Path, sweep: Sweep) -> list[Path]:
-    """The mean squared gradient norm against all trajectories."""
+def stationary(path: Path, longer: Sweep | None, crowds: Sweep | None) -> list[Path]:
+    """The mean squared gradient norm against all trajectories, and against the number of agents alone."""
+    panels: list[tuple[Sweep, str, str, float, str]] = []
+    if longer is not None:
+        panels.append((longer, "N H T", "by its schedule", -0.5, "1/sqrt(NHT)"))
+    if crowds is not None:
+        panels.append((crowds, "agents N", "noise alone: T and eta fixed", -1.0, "1/N"))
     with drawing() as Figure:
-        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-        axis = figure.subplots()
-        _sweep(axis, sweep, 0, sweep.label)
-        _guide(axis, sweep, -0.5, "1/sqrt(NHT)")
-        axis.set(xscale="log", yscale="log", xlabel="N H T", ylabel="mean of ||grad J||^2 over the rounds")
-        axis.legend(frameon=False, fontsize=8)
-        heading(figure, "Theorem 3's schedule: the mean squared gradient norm")
-        footing(figure, [f"Mean over {len(sweep.floors)} seeds with 95% intervals."])
+        figure = Figure(figsize=(1.2 + 3.8 * len(panels), 3.6), layout="constrained")
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axis, (sweep, x, title, power, guide) in zip(axes, panels, strict=True):
+            _sweep(axis, sweep, 0, sweep.label.partition(",")[0])
+            _guide(axis, sweep, power, guide)
+            axis.set(xscale="log", yscale="log", xlabel=x)
+            axis.set_title(title, fontsize=10)
+            axis.legend(frameon=False, fontsize=8)
+        axes[0].set_ylabel("mean of ||grad J||^2 over the rounds")
+        heading(figure, "Theorem 3: the mean squared gradient norm")
+        footing(figure, [f"Mean over {len(panels[0][0].floors)} seeds with 95% intervals."])
         return save(figure, path)
 
 

@@ -34,5 +34,7 @@ class VerifySettings:
     """Trajectories in an estimate."""
     K: Annotated[int | None, _unset("INT")] = None
     """Steps in a trajectory; so many that gamma^K is about 1e-5, and 100 at most, unless given."""
+    first_seed: int = 0
+    """The first seed of everything that is drawn: other numbers are another report."""
     quick: bool = False
     """Exact claims as ever; sampled ones with wider intervals, and of all sweeps only the noise floor against N."""

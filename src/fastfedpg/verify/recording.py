@@ -1,4 +1,4 @@
-"""One round of an algorithm, as it is, in many replicas: which points its oracles were asked at, and what they said."""
+"""Rounds of an algorithm, as it is, in many replicas: which points its oracles were asked at, and what they said."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 def recording(problem: Problem, calls: int) -> Problem:
-    """The same problem with oracles that remember; an agent asks at most `calls` times in the round."""
+    """The same problem with oracles that remember; an agent asks at most `calls` times."""
     theta0 = np.asarray(problem.theta0)
     nothing = np.zeros((calls, theta0.shape[-1]), theta0.dtype)
 
@@ -64,22 +64,54 @@ class Replicas(NamedTuple):
         return np.sum((self.iterates - self.theta_bar[:, None, None]) ** 2, axis=-1)
 
 
-def one_round(
-    watched: Problem, make: Callable[[Any], Algorithm], eta: float, theta_bar: Any, H: int, replicas: int
-) -> Replicas:
-    """Run an algorithm's own exchanges once with a `recording` problem; theta_bar is (d,), or (R, d) for each replica.
+class Recorded(NamedTuple):
+    """Some rounds of an algorithm, each as Replicas, and the environment steps of all agents in each of them."""
+
+    rounds: list[Replicas]
+    steps: list[np.ndarray]  # (R,)
+
+
+def recorded(
+    watched: Problem,
+    make: Callable[[Any], Algorithm],
+    eta: float,
+    theta_bar: Any,
+    H: int,
+    replicas: int,
+    first_seed: int,
+    rounds: int,
+) -> Recorded:
+    """Run an algorithm's own exchanges with a `recording` problem; theta_bar is (d,), or (R, d) for each replica.
 
     Called again with the same `watched` and `make` it compiles nothing.
     """
     kept: list[Seen] = []
-    schedule = Schedule(1, replicas, theta0=np.asarray(theta_bar, np.float64))
+    schedule = Schedule(rounds, replicas, theta0=np.asarray(theta_bar, np.float64), first_seed=first_seed)
     hear = lambda done, now: kept.append(now().own)
     records = list(simulate_records(watched, make, schedule, hear, sweep=[eta]))
     seen = jax.tree.map(np.asarray, kept[-1])
-    start, last = np.broadcast_to(theta_bar, (replicas, np.shape(theta_bar)[-1])), records[-1]
-    calls = int(seen.calls.flat[0])
-    thetas, answers = seen.thetas[:, :, calls - H : calls], seen.answers[:, :, calls - H : calls]
-    return Replicas(start, thetas, answers, seen.answers[:, :, 0], np.asarray(last.theta))
+    calls = int(seen.calls.flat[0]) // rounds
+    found = []
+    for t in range(rounds):
+        first, last = t * calls, (t + 1) * calls
+        thetas, answers = seen.thetas[:, :, last - H : last], seen.answers[:, :, last - H : last]
+        start, end = (np.asarray(records[k].theta) for k in (t, t + 1))
+        found.append(Replicas(start, thetas, answers, seen.answers[:, :, first], end))
+    counts = np.stack([record.env_steps for record in records])
+    return Recorded(found, list(np.diff(counts, axis=0)))
+
+
+def one_round(
+    watched: Problem,
+    make: Callable[[Any], Algorithm],
+    eta: float,
+    theta_bar: Any,
+    H: int,
+    replicas: int,
+    first_seed: int = 0,
+) -> Replicas:
+    """`recorded`, the first round alone."""
+    return recorded(watched, make, eta, theta_bar, H, replicas, first_seed, rounds=1).rounds[0]
 
 
 def single_step(eta: float) -> Algorithm:
@@ -87,9 +119,9 @@ def single_step(eta: float) -> Algorithm:
     return fast_fedpg(eta, 1)
 
 
-def estimates(watched: Problem, theta: Any, samples: int) -> np.ndarray:
+def estimates(watched: Problem, theta: Any, samples: int, first_seed: int = 0) -> np.ndarray:
     """Independent answers of every agent at one theta: (samples, N, d), two from each replica of a round with H = 1."""
-    seen = one_round(watched, single_step, 1.0, theta, 1, -(-samples // 2))
+    seen = one_round(watched, single_step, 1.0, theta, 1, -(-samples // 2), first_seed)
     return np.concatenate([seen.first, seen.answers[:, :, 0]])
 
 

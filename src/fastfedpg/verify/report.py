@@ -23,6 +23,7 @@ from fastfedpg.verify import figures
 from fastfedpg.verify.agenda import Part, parts
 from fastfedpg.verify.claims.floors import TooLong
 from fastfedpg.verify.claims.lemmas import Unsettled
+from fastfedpg.verify.listening import listening
 from fastfedpg.verify.options import Show, VerifySettings
 from fastfedpg.verify.verdict import FAIL, FAMILY, NOT_APPLICABLE, UNDECIDED, Row, decided, open_question
 
@@ -97,7 +98,8 @@ def verify(
     for k, part in enumerate(parts(settings, problem) if work is None else work):
         show(k, part.title)
         try:
-            found, drawn = part.work()
+            with listening(lambda words, k=k, part=part: show(k, f"{part.title}: {words}")):  # type: ignore[misc]
+                found, drawn = part.work()
         except BROKEN as error:  # one claim that can't be checked does not take the others with it
             found, drawn = [replace(open_question(part.title, str(error)), problem="not checked")], {}
         rows += found

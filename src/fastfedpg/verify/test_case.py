@@ -35,6 +35,9 @@ class Subject:
     K: int  # of sampled estimates, as B
     B: int
     name: str
+    first_seed: int = 0
+    make: Callable[..., Algorithm] = fast_fedpg  # what every row runs: make(eta, H, alpha_g, reuse, B0)
+    ask: Callable[..., Problem] = with_oracle  # what every row samples: ask(known, oracle, tau, K, B)
 
     @property
     def tabular(self) -> TabularProblem:
@@ -62,7 +65,11 @@ class Subject:
     @cached_property
     def sampled(self) -> Problem:
         """With Eq. (5) itself."""
-        return with_oracle(self.known, "reinforce", self.tau, K=self.K, B=self.B)
+        return self.drawn(self.known)
+
+    def drawn(self, known: TabularProblem | AnyProblem) -> Problem:
+        """Eq. (5) of another problem of this kind."""
+        return self.ask(known, "reinforce", self.tau, K=self.K, B=self.B)
 
     @cached_property
     def gradients(self) -> Callable[[Any], Any]:
@@ -111,7 +118,7 @@ class Subject:
     def replicas(self, wanted: int) -> int:
         """So many replicas of a recorded round, or as many as fit into MEMORY."""
         d = np.shape(self.exact.theta0)[-1]
-        return int(np.clip(MEMORY // (16 * self.N * (self.H + 1) * d), 64, wanted))
+        return int(np.clip(MEMORY // (16 * self.N * self.asked * d), 64, wanted))
 
     def eta(self, L: float | None = None) -> float:
         """Theorem 1's largest step."""
@@ -120,17 +127,22 @@ class Subject:
     @cached_property
     def fast(self) -> Callable[[Any], Algorithm]:
         """Fast-FedPG as the theorems are about it, for any eta."""
-        return lambda eta: fast_fedpg(eta, self.H)
+        return lambda eta: self.make(eta, self.H)
 
     @cached_property
     def watched(self) -> Problem:
         """The exact problem with oracles that remember one round."""
-        return recording(self.exact, self.H + 1)
+        return recording(self.exact, self.asked)
 
     @cached_property
     def watched_sampled(self) -> Problem:
         """The sampled problem with such oracles."""
-        return recording(self.sampled, self.H + 1)
+        return recording(self.sampled, self.asked)
+
+    @property
+    def asked(self) -> int:
+        """Questions to an oracle in a round, and one more than Algorithm 1 has, so that one too many is seen."""
+        return self.H + 2
 
     @cached_property
     def stationary(self) -> np.ndarray:

@@ -60,7 +60,7 @@ class Row:
     margin: Estimate | None  # nothing where a hypothesis of the claim is false
     problem: str = ""
     control: bool = False
-    describes: bool = False  # what is usually seen, though no theorem asks for it: then it is never a failure
+    describes: bool | tuple[bool, ...] = False  # what no theorem asks for, whole or by instance: never a failure
     bound: bool = True  # an inequality of the theory, which can hold by so much that it says nothing
     equal: bool = False  # `margin` is then a difference that should be zero, and `right` what would matter
     note: str = ""
@@ -106,10 +106,10 @@ def open_question(name: str, why: str) -> Row:
     return Row(name, "could not be checked", np.nan, np.nan, None, note=why, verdict=UNDECIDED)
 
 
-def decided(rows: Iterable[Row]) -> list[Row]:
-    """All rows with their verdicts."""
+def decided(rows: Iterable[Row], among: int | None = None) -> list[Row]:
+    """All rows with their verdicts; they are all that are decided together, or some `among` so many comparisons."""
     rows = list(rows)
-    level = FAMILY / max(1, sum(row.comparisons for row in rows))
+    level = FAMILY / max(1, sum(row.comparisons for row in rows) if among is None else among)
     return [_decided(row, level) for row in rows]
 
 
@@ -120,8 +120,9 @@ def _decided(row: Row, level: float) -> Row:
     if row.equal:
         return _equal(row, low, high)
     holds, violated = bool((low >= 0).all()), bool((high < 0).any())
+    excused = not ((high < 0) & ~np.asarray(row.describes)).any()
     verdict = (FAIL if holds else CONTROL if violated else UNDECIDED) if row.control else ""
-    verdict = verdict or (UNDECIDED if violated and row.describes else "")
+    verdict = verdict or (UNDECIDED if violated and excused else "")
     worst = int(np.argmin(low))
     interval = (float(low[worst]), float(high[worst])) if row.comparisons else None
     return replace(row, verdict=verdict or (PASS if holds else FAIL if violated else UNDECIDED), interval=interval)

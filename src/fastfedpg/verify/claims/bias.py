@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastfedpg.algorithms.fast_fedpg import fast_fedpg
 from fastfedpg.algorithms.fedavg_pg import fedavg_pg
 from fastfedpg.core import Algorithm
 from fastfedpg.problems import TabularProblem
-from fastfedpg.runtime import simulate
 from fastfedpg.verify.claims.floors import Effort, Sweep, afford, floor, noise, repeated, rounds_for, sampled
+from fastfedpg.verify.listening import counted, simulate
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Row, mean_of, near, not_applicable
 
@@ -38,10 +37,11 @@ def rows(subject: Subject, effort: Effort) -> tuple[list[Row], dict[str, Sweep]]
     rounds = rounds_for(subject, alpha, effort, LEAST)
     afford(subject, effort, [(problem.N, H, rounds)] * (2 * len(KAPPAS)))
     tasks = [problem._replace(tasks=repeated(mixed(known, kappa), 4).cost) for kappa in KAPPAS]
-    sigmas = [noise(subject, subject.stationary, mixed(known, kappa).cost).mean_sigma_sq for kappa in KAPPAS]
+    sigmas = [noise(subject, subject.stationary, mixed(known, kappa).cost).mean_sigma_sq for kappa in counted(KAPPAS)]
     sweeps, change, notes = {}, {}, {}
-    for name, algorithm in (("Fast-FedPG", fast_fedpg(alpha / H, H)), ("FedAvg-PG", fedavg_pg(alpha / H, H))):
-        floors = [floor(subject, task, algorithm, alpha, effort, LEAST) for task in tasks]
+    both = {"Fast-FedPG": subject.make(alpha / H, H), "FedAvg-PG": fedavg_pg(alpha / H, H)}
+    for name, algorithm in counted(both.items()):
+        floors = [floor(subject, task, algorithm, alpha, effort, LEAST) for task in counted(tasks)]
         label = f"alpha = {alpha:.3g}, H = {H}, N = {problem.N}"
         sweep = sweeps[name] = Sweep(np.array(KAPPAS), np.stack(floors, axis=1), label)
         change[name] = mean_of(np.log(floors[-1] / floors[0]) - np.log(sigmas[-1] / sigmas[0]))

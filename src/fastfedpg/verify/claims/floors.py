@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from fastfedpg import theory
-from fastfedpg.algorithms.fast_fedpg import fast_fedpg
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.problems import TabularProblem, with_oracle
-from fastfedpg.runtime import simulate
+from fastfedpg.problems import TabularProblem
+from fastfedpg.verify.listening import counted, simulate
 from fastfedpg.verify.recording import estimates, gradients_at
 from fastfedpg.verify.test_case import HEADROOM, Subject
 from fastfedpg.verify.verdict import Estimate, Row, claim, mean_of, near, slope
@@ -32,6 +32,7 @@ class Effort(NamedTuple):
     long_steps: tuple[int, ...]  # H at fixed eta
     totals: tuple[tuple[int, tuple[int, ...]], ...]  # against NHT: how often agents are repeated, and multiples of T
     longer: tuple[int, ...]  # multiples of T for Theorem 3; none leaves it out
+    crowds: tuple[int, ...]  # how often the agents are repeated for Theorem 3; none leaves it out
     steps_at_most: float  # environment steps of one sweep, beyond which it is left open
     bias: bool = True  # whether floors are looked at against how much agents differ
 
@@ -54,12 +55,15 @@ def repeated(known: TabularProblem, times: int) -> TabularProblem:
     """The same agents, each `times` over, so that the average MDP stays; 0 is the average MDP alone."""
     if times == 0:
         return known.average()
-    return replace(known, reward=np.tile(known.reward, (times, 1, 1)), agents=(), grid=None)
+    again = lambda x: np.concatenate([x] * times)
+    P = jax.tree.map(again, known.P) if known.own_kernels else known.P
+    rho = again(known.rho) if known.own_starts else known.rho
+    return replace(known, P=P, reward=again(known.reward), rho=rho, agents=(), grid=None)
 
 
 def sampled(subject: Subject, times: int) -> Problem:
     """Eq. (5) for repeated agents."""
-    return with_oracle(repeated(subject.tabular, times), "reinforce", subject.tau, K=subject.K, B=subject.B)
+    return subject.drawn(repeated(subject.tabular, times))
 
 
 LEAST, MOST = 200, 20_000
@@ -85,7 +89,8 @@ def floor(
 ) -> np.ndarray:
     """The mean gap over the last half of a run from the optimum, for each seed."""
     rounds = rounds_for(subject, alpha, effort, least)
-    result = simulate(problem, algorithm, rounds, effort.seeds, rounds // RECORDS, theta0=subject.stationary)
+    start, seed = subject.stationary, subject.first_seed
+    result = simulate(problem, algorithm, rounds, effort.seeds, rounds // RECORDS, theta0=start, first_seed=seed)
     gaps = result.metrics["gap"] / subject.known.scale
     return np.asarray(gaps[:, gaps.shape[1] // 2 :].mean(axis=1))
 
@@ -104,7 +109,8 @@ def noise(subject: Subject, theta: np.ndarray, cost: np.ndarray | None = None) -
     given = (subject.truncated, subject.exact, subject.watched_sampled)
     truncated, exact, watched = given if cost is None else (problem._replace(tasks=cost) for problem in given)
     means, full = (gradients_at(problem, at)[0, :, 0] for problem in (truncated, exact))
-    squares = np.sum((estimates(watched, theta, 2 * subject.replicas(SAMPLES // 2)) - means) ** 2, axis=-1)
+    drawn = estimates(watched, theta, 2 * subject.replicas(SAMPLES // 2), subject.first_seed)
+    squares = np.sum((drawn - means) ** 2, axis=-1)
     each = squares.mean(axis=0)
     return Noise(float(each.max()), float(each.mean()), float(np.sum((means - full) ** 2, axis=-1).max()))
 
@@ -121,10 +127,10 @@ def afford(subject: Subject, effort: Effort, runs: Iterable[tuple[int, int, int]
 
 def against_N(subject: Subject, alpha: float, effort: Effort) -> Sweep:
     """The average MDP alone, then the agents again and again."""
-    fast, rounds = fast_fedpg(alpha / subject.H, subject.H), rounds_for(subject, alpha, effort, LEAST)
+    fast, rounds = subject.make(alpha / subject.H, subject.H), rounds_for(subject, alpha, effort, LEAST)
     afford(subject, effort, ((max(1, subject.N * k), subject.H, rounds) for k in effort.times))
     times = [k for k in effort.times if k > 0 or subject.N > 1]  # one agent is its own average
-    floors = [floor(subject, sampled(subject, k), fast, alpha, effort) for k in times]
+    floors = [floor(subject, sampled(subject, k), fast, alpha, effort) for k in counted(times)]
     agents = np.array([max(1, subject.N * k) for k in times])
     return Sweep(agents, np.stack(floors, axis=1), f"alpha = {alpha:.3g}, H = {subject.H}")
 
@@ -165,7 +171,7 @@ def against_H(subject: Subject, effort: Effort, steps: tuple[int, ...], eta: flo
     alphas = [limit if eta is None else eta * H for H in steps]
     each = list(zip(steps, alphas, strict=True))
     afford(subject, effort, ((problem.N, H, rounds_for(subject, alpha, effort, LEAST)) for H, alpha in each))
-    floors = [floor(subject, problem, fast_fedpg(alpha / H, H), alpha, effort) for H, alpha in each]
+    floors = [floor(subject, problem, subject.make(alpha / H, H), alpha, effort) for H, alpha in counted(each)]
     fixed = f"alpha = {limit:.3g}" if eta is None else f"eta = {eta:.3g}"
     return Sweep(np.array(steps), np.stack(floors, axis=1), f"{fixed}, N = {problem.N}")
 
@@ -194,7 +200,6 @@ def in_H_fixed_eta(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
 def in_NHT(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
     """The last gaps of runs from the first theta by Theorem 2's schedule, with T for which its conditions hold."""
     mu, L, H = subject.pilot.mu, subject.noisy_L, subject.H
-    make = lambda eta: fast_fedpg(eta, H)
     schedule = lambda N, T: theory.theorem2(N, H, T, mu, L, subject.known.gamma)
     agents = [max(1, subject.N * times) for times, _ in effort.totals]
     runs = [
@@ -202,10 +207,11 @@ def in_NHT(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
     ]
     afford(subject, effort, ((N, H, T) for N, Ts in runs for T in Ts))
     total, last, rounds = [], [], []
-    for (times, _), (N, Ts) in zip(effort.totals, runs, strict=True):
+    for (times, _), (N, Ts) in counted(zip(effort.totals, runs, strict=True)):
         problem = sampled(subject, times)
-        for T in Ts:
-            result = simulate(problem, make, T, effort.seeds, max(1, T // 100), sweep=[schedule(N, T).eta])
+        for T in counted(Ts):
+            every, seed, etas = max(1, T // 100), subject.first_seed, [schedule(N, T).eta]
+            result = simulate(problem, subject.fast, T, effort.seeds, every, first_seed=seed, sweep=etas)
             rounds.append(T)
             total.append(N * H * T)
             last.append(result.metrics["gap"][0][:, -10:].mean(axis=1) / subject.known.scale)
@@ -218,6 +224,6 @@ def in_NHT(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
 
 
 def about(name: str, says: str, found: Estimate, what: float, note: str) -> Row:
-    """A slope whose whole interval lies within ABOUT of a number."""
+    """A slope whose whole interval lies within ABOUT of a number; a steeper one is more than was promised."""
     says = f"|{says} {-what:+g}| <= {ABOUT:g}" if what else f"|{says}| <= {ABOUT:g}"
-    return near(name, says, found, what, ABOUT, note=f"slope {found.mean[0]:.3f}; {note}", describes=True)
+    return near(name, says, found, what, ABOUT, note=f"slope {found.mean[0]:.3f}; {note}", describes=(False, True))

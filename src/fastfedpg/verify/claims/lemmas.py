@@ -48,7 +48,7 @@ def settled(subject: Subject, watched: Problem, thetas: np.ndarray, replicas: in
     L = subject.L
     for _ in range(TRIES):
         eta = subject.eta(L)
-        seen = one_round(watched, subject.fast, eta, thetas, subject.H, replicas)
+        seen = one_round(watched, subject.fast, eta, thetas, subject.H, replicas, subject.first_seed)
         if (met := on_the_way(subject, seen)) <= L:
             return seen, eta, L
         L = MORE * met
@@ -97,7 +97,8 @@ def a_priori(subject: Subject, replicas: int) -> Iterator[Row]:
     sigma_sq = theory.variance_bound(known.gamma, known.A, subject.K, subject.B, subject.tau)
     cut = theory.truncation_bound(known.gamma, known.A, subject.K, subject.tau) * known.gamma**subject.K
     eta = subject.eta(L)
-    seen = one_round(subject.watched_sampled, subject.fast, eta, subject.pilot.thetas[0], subject.H, replicas)
+    start, seed = subject.pilot.thetas[0], subject.first_seed
+    seen = one_round(subject.watched_sampled, subject.fast, eta, start, subject.H, replicas, seed)
     of = Constants(L, sigma_sq, cut**2, "a-priori bounds")
     yield from rows(subject, seen, eta, of, f"Eq. (5), {replicas} replicas", ", a-priori bounds", mean_of)
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastfedpg import theory
-from fastfedpg.algorithms.fast_fedpg import fast_fedpg
-from fastfedpg.runtime import simulate
+from fastfedpg.verify.listening import simulate
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Row, claim, exactly, not_applicable, open_question
 
@@ -42,7 +41,7 @@ def linear(subject: Subject) -> tuple[list[Row], Course | None]:
     alpha = eta * subject.H
     rounds = int(np.clip(40 / (alpha * subject.pilot.mu), 50, LONGEST))
     every = max(1, rounds // RECORDS)
-    result = simulate(subject.exact, fast_fedpg(eta, subject.H), rounds, metrics_every=every)
+    result = simulate(subject.exact, subject.make(eta, subject.H), rounds, metrics_every=every)
     gaps, norms_sq = (
         result.metrics[name][0] / subject.known.scale**power for name, power in (("gap", 1), ("grad_norm_sq", 2))
     )
@@ -65,7 +64,7 @@ def linear(subject: Subject) -> tuple[list[Row], Course | None]:
 def plain(subject: Subject) -> tuple[Row, Course]:
     """The control: softmax without entropy, where (12) fails on R^d, converges like 1/t and not linearly."""
     alpha = 1 / subject.L
-    result = simulate(subject.exact, fast_fedpg(alpha / subject.H, subject.H), PLAIN, metrics_every=PLAIN // RECORDS)
+    result = simulate(subject.exact, subject.make(alpha / subject.H, subject.H), PLAIN, metrics_every=PLAIN // RECORDS)
     gaps = result.metrics["gap"][0] / subject.known.scale
     late = result.rounds >= PLAIN // 10
     slope = float(np.polyfit(np.log(result.rounds[late]), np.log(gaps[late]), 1)[0])

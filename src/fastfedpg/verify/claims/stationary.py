@@ -3,13 +3,14 @@
 import numpy as np
 
 from fastfedpg import theory
-from fastfedpg.algorithms.fast_fedpg import fast_fedpg
-from fastfedpg.runtime import simulate
-from fastfedpg.verify.claims.floors import Effort, Sweep, about, afford, noise
+from fastfedpg.verify.claims.floors import Effort, Sweep, about, afford, noise, sampled
+from fastfedpg.verify.listening import counted, simulate
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Row, claim, mean_of, slope
 
 RECORDS = 100
+CROWDED = 400
+"""Rounds of the runs in which only the number of agents changes."""
 
 
 def rows(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
@@ -18,11 +19,11 @@ def rows(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
     first = max(theory.theorem3(N, H, 10, L, subject.known.gamma).T_least, RECORDS)
     afford(subject, effort, ((N, H, first * k) for k in effort.longer))
     sigma_sq, _, cut = noise(subject, subject.pilot.thetas[0])
-    make = lambda eta: fast_fedpg(eta, H)
     total, left, right = [], [], []
-    for rounds in (first * k for k in effort.longer):
+    for rounds in counted(first * k for k in effort.longer):
         eta = theory.theorem3(N, H, rounds, L, subject.known.gamma).eta
-        result = simulate(subject.sampled, make, rounds, effort.seeds, rounds // RECORDS, sweep=[eta])
+        every, seed = rounds // RECORDS, subject.first_seed
+        result = simulate(subject.sampled, subject.fast, rounds, effort.seeds, every, first_seed=seed, sweep=[eta])
         scale = subject.known.scale
         norms = result.metrics["grad_norm_sq"][0][:, :-1].mean(axis=1) / scale**2
         fall = (result.metrics["J"][0][:, 0] - result.metrics["J"][0][:, -1]) / scale
@@ -43,4 +44,25 @@ def rows(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
     return [
         claim("Theorem 3", says, lefts.mean(axis=0), rights.mean(axis=0), mean_of(rights - lefts), note=note),
         about("Theorem 3, rate", "slope of that mean in NHT", found, -0.5, f"{note}; {sweep.words}"),
+    ], sweep
+
+
+def in_N(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
+    """T and alpha fixed, from where J is stationary, so that nothing but noise is left: alpha L sigma^2/(NH).
+
+    Without noise there is nothing to be seen, and with noise that agents share the slope is 0.
+    """
+    alpha, H = subject.alpha, subject.H
+    agents = [subject.N * k for k in effort.crowds]
+    afford(subject, effort, ((N, H, CROWDED) for N in agents))
+    algorithm, start, seed = subject.make(alpha / H, H), subject.stationary, subject.first_seed
+    means = []
+    for times in counted(effort.crowds):
+        problem = sampled(subject, times)
+        result = simulate(problem, algorithm, CROWDED, effort.seeds, CROWDED // RECORDS, theta0=start, first_seed=seed)
+        means.append(result.metrics["grad_norm_sq"][:, 1:].mean(axis=1) / subject.known.scale**2)
+    sweep = Sweep(np.array(agents), np.stack(means, axis=1), f"alpha = {alpha:.3g}, H = {H}, T = {CROWDED}")
+    words = sweep.words.replace("floors", "means")
+    return [
+        about("Theorem 3, speed-up in N", "slope of that mean in N", slope(sweep.x, sweep.floors), -1, words)
     ], sweep

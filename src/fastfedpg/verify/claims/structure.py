@@ -32,9 +32,9 @@ SMALL = 0.25
 
 
 def policies(subject: Subject) -> np.ndarray:
-    """Random thetas of growing size, the same every time: (POINTS, d)."""
+    """Random thetas of growing size, the same for the same first seed: (POINTS, d)."""
     d = np.shape(subject.exact.theta0)[-1]
-    return np.random.default_rng(0).normal(size=(POINTS, d)) * np.linspace(0.5, 3, POINTS)[:, None]
+    return np.random.default_rng(subject.first_seed).normal(size=(POINTS, d)) * np.linspace(0.5, 3, POINTS)[:, None]
 
 
 def proposition(subject: Subject) -> Iterator[Row]:
@@ -69,9 +69,9 @@ def proposition(subject: Subject) -> Iterator[Row]:
         yield claim(f"Proposition 1, {name}", says, left, EQUAL, note=f"{POINTS} random policies", bound=False)
 
 
-def by_linearity(known: LQRProblem) -> Iterator[Row]:
+def by_linearity(known: LQRProblem, first_seed: int = 0) -> Iterator[Row]:
     """A regulator's J_i is linear in (Q_i, R_i): the averages of both sides are those of the average costs."""
-    gains = stable_gains(known)
+    gains = stable_gains(known, first_seed)
     for name, says, of in (
         ("values", "Jbar(F) = the mean of J_i(F)", lqr_exact.J_i),
         ("gradients", "grad Jbar = the mean of grad J_i", lqr_exact.gradients),
@@ -87,9 +87,9 @@ def _lost(known: LQRProblem, F: np.ndarray) -> float:
     return float(2 * np.linalg.norm(known.R @ F, axis=(1, 2)).max() * np.linalg.norm(lqr_exact.correlation(known, F)))
 
 
-def stable_gains(known: LQRProblem) -> list[np.ndarray]:
-    """Random stable gains about the best one, the same every time."""
-    rng, best = np.random.default_rng(0), lqr_exact.optimum(known).policy
+def stable_gains(known: LQRProblem, first_seed: int) -> list[np.ndarray]:
+    """Random stable gains about the best one, the same for the same first seed."""
+    rng, best = np.random.default_rng(first_seed), lqr_exact.optimum(known).policy
     found, limit = [], max(0.999, (1 + radius(known, best)) / 2)
     for size in np.linspace(0.05, 1, 4 * POINTS):
         way = size * rng.normal(size=best.shape)
@@ -101,7 +101,7 @@ def stable_gains(known: LQRProblem) -> list[np.ndarray]:
 
 def domination(subject: Subject, known: LQRProblem) -> Iterator[Row]:
     """Eq. (12) for a regulator, on random stable gains, with the a-priori mu."""
-    found = subject.exact.evaluate(np.stack([F.reshape(-1) for F in stable_gains(known)]))
+    found = subject.exact.evaluate(np.stack([F.reshape(-1) for F in stable_gains(known, subject.first_seed)]))
     yield claim(
         "Eq. (12), bound",
         "mu_bound <= ||grad J||^2 / (J - J*) at random stable gains",
@@ -131,7 +131,7 @@ def smoothness(subject: Subject) -> Iterator[Row]:
     """Assumption 1: gradients change by at most L times the way, between random points, with the a-priori L."""
     known = subject.tabular
     bound = theory.smoothness_bound(known.gamma, known.A, subject.tau)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(subject.first_seed + 1)
     thetas = policies(subject)
     ratios = []
     for theta in thetas:

@@ -1,0 +1,80 @@
+"""Every mutant is caught by the row that is about it, and without any all rows pass: the short form of --mutants."""
+
+import pytest
+
+from fastfedpg import fast_fedpg
+from fastfedpg.problems import with_oracle
+from fastfedpg.verify import hunt, mutants
+from fastfedpg.verify.mutants import MUTANTS, Mutant
+from fastfedpg.verify.verdict import PASS, claim, decided
+from tiny_subject import told
+
+AMONG = 1000
+"""Comparisons: more than a report has, so that each is caught in any report."""
+
+ROWS = {
+    "sign of the correction in (6)": "Eq. (6), round 1",
+    "memory never written": "Eq. (6), round 1",
+    "memory of the first round kept": "Eq. (6), round 2",
+    "alpha_g ignored": "Eq. (7), round 1",
+    "eta halved": "Eq. (6), round 1",
+    "horizon K - 1": "Assumption 2, reinforce",
+    "gamma^k missing": "Assumption 2, gpomdp",
+    "batch-mean baseline": "Assumption 2, leave-one-out",
+    "one key for all agents": "Lemma 1, T4",
+    "pairs of agents share keys": "Lemma 1, T4",
+    "half of the agents in the gradient": "Eq. (6), round 1",
+    "half of the agents in (7)": "Eq. (7), round 1",
+    "one noise for all local steps": "Lemma 1, T4",
+    "g_i sampled again": "Eq. (6), round 1",
+    "score e - 1/A": "Assumption 2, reinforce",
+    "reuse always": "Algorithm 1, estimates",
+}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return hunt.small()
+
+
+def test_without_a_mutant_all_pass(small):
+    """8 identities to 1e-12, the numbers of estimates exactly, T4 and three estimators: decided together."""
+    found = decided(hunt.cheap(small))
+    assert [row.verdict for row in found] == [PASS] * 14
+    assert sum(row.comparisons for row in found) < AMONG
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_is_caught_by_its_row(small, mutant):
+    caught = hunt.first_failure(hunt.planted(small, mutant), mutant.estimator, AMONG)
+    assert caught is not None
+    assert caught.claim == ROWS[mutant.name]
+
+
+def test_the_command(monkeypatch):
+    """Exit code 0 and a line for each mutant that is caught; 1 for one that is none at all. Rows that look it up."""
+
+    def look(subject, estimator=False):
+        wrong = subject.make is not fast_fedpg or subject.ask is not with_oracle
+        yield claim("a row", "", 2.0 if wrong else 0.5, 1.0, bound=False)
+
+    monkeypatch.setattr(hunt, "cheap", look)
+    monkeypatch.setenv("COLUMNS", "120")
+    said = told("--mutants")
+    assert said.code == 0, said.err
+    for mutant in MUTANTS:
+        [line] = [line for line in said.out.splitlines() if line.strip().startswith(mutant.name)]
+        assert line.removeprefix(" ").removeprefix(mutant.name).split() == ["a", "row", "2", "0.5", "1"]
+    assert "16 of 16 mutants caught; without any, 1 of 1 rows pass" in said.out
+    assert "part 17 of 17" in said.err
+    monkeypatch.setattr(mutants, "MUTANTS", (Mutant("nothing"),))
+    said = told("--mutants")
+    assert said.code == 1
+    assert "missed" in said.out
+
+
+@pytest.mark.parametrize("words", [("--problem", "random"), ("--quick",), ("--out", "x")])
+def test_nothing_else_is_given_with_mutants(words):
+    said = told("--mutants", *words)
+    assert said.code == 2
+    assert "--first-seed alone" in said.err
