@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import fastfedpg
-from fastfedpg.files import PART, clear_parts, write_atomically, write_secret, write_text
+from fastfedpg import InputError
+from fastfedpg.files import PART, clear_parts, hold, write_atomically, write_secret, write_text
 
 
 def names(folder):
@@ -84,3 +85,18 @@ BY_HAND = re.compile(r"os\.(replace|rename)\(|\.rename\(|fsync|mkstemp|mkdtemp\(
 def test_nobody_renames_by_hand():
     source = Path(fastfedpg.__file__).parent
     assert {file.name for file in source.rglob("*.py") if BY_HAND.search(file.read_text())} == {"files.py"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_what_is_no_lock_is_named_and_nothing_is_made_elsewhere(kind, tmp_path):
+    lock = tmp_path / "out" / ".lock"
+    lock.parent.mkdir()
+    {"folder": lock.mkdir, "link": lambda: lock.symlink_to(tmp_path / "away"), "pipe": lambda: os.mkfifo(lock)}[kind]()
+    if kind == "pipe":
+        with hold(lock.parent):
+            pass
+        return
+    says = r"out/\.lock: not a file, as the lock of a folder is; remove it"
+    with pytest.raises(InputError, match=says), hold(lock.parent):
+        pass
+    assert not (tmp_path / "away").exists()

@@ -83,9 +83,16 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
-def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
+SMALL = 1 << 26
+"""Bytes of the largest text that is read whole, where no other limit is given."""
+
+
+def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict", at_most: int = SMALL) -> str:
     """A text file, whole, with line breaks as they are."""
-    return read_bytes(path).decode(encoding, errors)
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > at_most:
+            raise OSError(errno.EFBIG, f"larger than {at_most >> 20} MB", str(path))
+        return file.read(at_most + 1).decode(encoding, errors)
 
 
 SEAL = "# sha256 of what follows: "
@@ -97,10 +104,16 @@ def seal(text: str) -> str:
 
 
 def is_sealed(text: str, unless: bool = False) -> bool:
-    """Whether a text is what it was when it was sealed, below the line that says so; `unless` there is none."""
-    _, line, rest = text.partition(SEAL)
+    """Whether a text is what it was when it was sealed, below the line that says so; `unless` there is none.
+
+    Above that line only comments count for nothing.
+    """
+    above, line, rest = text.partition(SEAL)
+    if not line:
+        return unless
     head, _, rest = rest.partition("\n")
-    return head == hashlib.sha256(rest.encode()).hexdigest() if line else unless
+    commented = all(words.startswith("#") for words in above.splitlines() if words.strip())
+    return commented and head == hashlib.sha256(rest.encode()).hexdigest()
 
 
 def unused(path: Path) -> Path:
@@ -118,7 +131,7 @@ def move(path: Path, to: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file, or a folder's list of names, is on the disk itself."""
-    opened = os.open(path, os.O_RDONLY)
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # should a pipe be there by now
     try:
         os.fsync(opened)
     finally:
@@ -146,7 +159,12 @@ def hold(folder: Path) -> Iterator[None]:
 
 def _lock(folder: Path) -> int:
     for attempt in range(ATTEMPTS):
-        opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ELOOP):
+                raise InputError(f"{folder / LOCK}: not a file, as the lock of a folder is; remove it") from None
+            raise
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(opened), (folder / LOCK).stat()):

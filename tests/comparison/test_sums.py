@@ -9,7 +9,7 @@ import pytest
 from commands import command
 from fastfedpg import Config, InputError
 from fastfedpg.comparison import run_cells, tuning
-from fastfedpg.experiment import plan
+from fastfedpg.experiment import plan, run_folder
 from fastfedpg.files import open_regular, read_text
 from stopped_runs import edit
 
@@ -61,6 +61,31 @@ def test_trials_of_an_older_version_have_no_sums_and_are_taken_with_a_word(tuned
     assert "of an older version, without sums" in heard[0]
 
 
+def test_what_has_no_sums_is_never_given_any(tuned):
+    """Were more tried, and all of them written, it would be as if they had been looked at."""
+    lines = Path("tune.csv").read_text().splitlines()[:-1]
+    Path("tune.csv").write_text("".join(line.rpartition(",")[0] + "\n" for line in lines))
+    before = Path("tune.csv").read_bytes()
+    with pytest.raises(
+        InputError, match=r"of an older version, and it lacks eta = .*; remove the file, and it is tuned"
+    ):
+        trials()
+    assert Path("tune.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["algo\rithm,eta\n", "a" * 200_000 + "\n"])
+def test_a_first_line_that_is_none(text, tuned):
+    Path("tune.csv").write_text(text, newline="")
+    with pytest.raises(InputError, match=r"tune\.csv: line \d+ is not as it was written"):
+        trials()
+
+
+def test_trials_of_another_version_are_not_taken(tuned, monkeypatch):
+    monkeypatch.setattr(run_folder, "versions", lambda: "fastfedpg 9")
+    with pytest.raises(InputError, match="its sum is another"):
+        trials()
+
+
 def test_a_comparison_whose_file_was_changed_does_not_go_on(capsys):
     assert command(*WORDS) == 0
     table = Path("out/table.csv").read_bytes()
@@ -73,12 +98,21 @@ def test_a_comparison_whose_file_was_changed_does_not_go_on(capsys):
     assert command("resume", "out") == 0
 
 
-def test_one_of_an_older_version_has_no_sum_and_goes_on():
+def test_a_line_above_the_sum_is_noticed(capsys):
+    assert command(*WORDS) == 0
+    text = Path("out/compare.toml").read_text()
+    Path("out/compare.toml").write_text("participants = 1\n" + text)
+    assert command("resume", "out") == 2
+    assert "out/compare.toml: not as it was written" in capsys.readouterr().err
+
+
+def test_one_of_an_older_version_has_no_sum_and_goes_on_with_a_word(capsys):
     assert command(*WORDS) == 0
     lines = Path("out/compare.toml").read_text().splitlines(keepends=True)
     assert sum("sha256" in line for line in lines) == 1
     Path("out/compare.toml").write_text("".join(line for line in lines if "sha256" not in line))
     assert command("resume", "out") == 0
+    assert "out/compare.toml: of an older version, without a sum" in capsys.readouterr().err
 
 
 NAMES = ("config.toml", "summary.json", "results.npz", "metrics.csv", "final.npz", "agents.npz")
@@ -99,6 +133,18 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(words, name, capsys):
     os.mkfifo(Path("out", name))
     assert command(*words) in (0, 2)
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["config.toml", "summary.json"])
+def test_a_huge_file_takes_no_memory_and_one_run_is_not_all(name, capsys):
+    """60 GB that take no room on the disk."""
+    for out in ("one", "two"):
+        assert command("run", "--problem", "compromise", "--rounds", "2", "--out", out) == 0
+    os.truncate(f"one/{name}", 60 << 30)
+    capsys.readouterr()
+    assert command("runs", ".") == 0
+    assert "two" in capsys.readouterr().out
+    assert command("run", "--config", "one/config.toml", "--out", "three") == (2 if name == "config.toml" else 0)
 
 
 def test_the_door_lets_files_in_and_nothing_else():

@@ -34,9 +34,9 @@ def written(monkeypatch) -> list[int]:
     """The rounds after which a checkpoint was written."""
     real, noted = checkpoints.write, []
 
-    def write(out, who, standing, table, seconds):
+    def write(out, who, standing, *more):
         noted.append(standing.round)
-        return real(out, who, standing, table, seconds)
+        return real(out, who, standing, *more)
 
     monkeypatch.setattr(checkpoints, "write", write)
     return noted

@@ -100,18 +100,26 @@ def test_memory_is_flat_in_records(monkeypatch):
 
 def test_a_checkpoint_adds_what_is_new(monkeypatch):
     """Bytes written for a checkpoint late in a run are those of one early in it, not those of all records."""
-    written = {}
-    real = checkpoints.write
+    written, added = {}, [0]
+    real, put = checkpoints.write, record_table._write
 
-    def write(out, who, standing, table, seconds):
-        folder = real(out, who, standing, table, seconds)
-        written[standing.round] = sum(p.stat().st_size for p in folder.iterdir())
+    def write(out, who, standing, *more):
+        folder = real(out, who, standing, *more)
+        written[standing.round] = sum(p.stat().st_size for p in folder.iterdir()), added[0]
+        added[0] = 0
         return folder
 
+    def counted(file, values, at):
+        added[0] += values.nbytes
+        put(file, values, at)
+
     monkeypatch.setattr(checkpoints, "write", write)
+    monkeypatch.setattr(record_table, "_write", counted)
     fastfedpg.run(replace(LONG, rounds=120, checkpoint_rounds=4), "out")
     assert len(written) == 30
-    assert max(written.values()) < 1.02 * min(written.values())
+    folders, records = zip(*(written[k] for k in sorted(written)), strict=True)
+    assert max(folders) < 1.02 * min(folders)
+    assert {*records[1:]} == {records[1]} != {0}, "four records each; and one more before the first"
 
 
 def test_records_may_come_in_any_pieces():
@@ -125,8 +133,45 @@ def test_records_may_come_in_any_pieces():
     assert tables["once"].describe() == tables["pieces"].describe()
     assert Path("once").read_bytes() == Path("pieces").read_bytes()
     other = RecordTable(Path("other"), 9)
-    other.append(collect([*all_of_them[:7], all_of_them[6]], sizes))
+    other.append(collect([*all_of_them[:7], all_of_them[6]._replace(round=7)], sizes))
     assert other.describe()["sha256"] != tables["once"].describe()["sha256"]
+
+
+def test_a_column_keeps_its_type():
+    """Whole numbers after others would be other bytes, under a sum that is right."""
+    sizes = run.plan(CONFIG).sizes
+    first, second = (collect([record(k)], sizes) for k in (0, 1))
+    second = replace(second, metrics={name: x.astype(np.int64) for name, x in second.metrics.items()})
+    table = RecordTable(Path("table"), 3)
+    for block in (first, second):
+        table.append(block)
+    assert (table.last("J")[0], table.last("J").dtype) == (1.0, np.float64)
+    assert RecordTable.restored(Path("table"), table.describe(), table.theta).count == 2
+
+
+@pytest.mark.parametrize("block", [[0, 1], [2, 2], [2, 3, 4]], ids=["again", "twice", "too many"])
+def test_records_that_do_not_follow_are_refused(block):
+    sizes = run.plan(CONFIG).sizes
+    table = RecordTable(Path("table"), 4)
+    table.append(collect([record(0), record(1)], sizes))
+    before = Path("table").read_bytes()
+    with pytest.raises(AssertionError, match="after 1, 2 records of 4"):
+        table.append(collect([record(k) for k in block], sizes))
+    assert Path("table").read_bytes() == before
+
+
+def test_many_seeds_open_the_file_once(monkeypatch):
+    """Not once for each seed's part of each column, when a run goes on or its files are written."""
+    sizes = run.plan(CONFIG).sizes
+    table = RecordTable(Path("table"), 4)
+    table.append(collect([record(k, runs=50) for k in range(3)], sizes))
+    opened = []
+    real = record_table.open_regular
+    monkeypatch.setattr(record_table, "open_regular", lambda path: opened.append(path) or real(path))
+    RecordTable.restored(Path("table"), table.describe(), table.theta)
+    assert len(opened) == 1
+    results.write(Path(), table, 0, (3,))
+    assert len(opened) < 4 * len(table.columns)
 
 
 def test_what_is_large_stays_on_disk_and_is_the_same(monkeypatch):

@@ -185,7 +185,7 @@ def test_an_own_setting_is_a_flag_beside_other_methods_and_a_sweep_of_it_is_resu
     assert command("sweep", *SMALL, "--algorithm", "mine.py:fedprox_pg", "--mu", 1, 2, "--out", "swept") == 0
     before = theta("swept/mu=2")
     Path("swept/mu=2/summary.json").unlink()
-    assert command("resume", "swept") == 0
+    assert command("resume", "swept", "--restart") == 0
     np.testing.assert_array_equal(theta("swept/mu=2"), before)
     Path("mine.py").write_text(MINE + "\n# changed\n")
     capsys.readouterr()
@@ -230,7 +230,7 @@ def test_it_is_compared_under_labels_and_resumed(capsys):
     assert from_toml("cmp/weak/config.toml").get("mu") == 0.1
     before = theta("cmp/weak")
     Path("cmp/weak/summary.json").unlink()
-    assert command("resume", "cmp") == 0
+    assert command("resume", "cmp", "--restart") == 0
     np.testing.assert_array_equal(theta("cmp/weak"), before)
 
 

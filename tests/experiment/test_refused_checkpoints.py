@@ -1,5 +1,7 @@
 """Checkpoints that cannot be used are refused by name, and the previous one is used."""
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,7 +80,7 @@ OTHER_VERSION = in_words(run_folder.versions(), VERSION)
 REFUSED = {
     "a flipped bit": (a_flipped_bit, "damaged: state.safetensors is not what was written"),
     "half a file": (half_a_file, "damaged: state.safetensors is not what was written"),
-    "no arrays": (without(checkpoints.ARRAYS), "damaged: No such file or directory"),
+    "no arrays": (without(checkpoints.ARRAYS), "damaged: state.safetensors: No such file or directory"),
     "no words": (without(checkpoints.ABOUT), "damaged: checkpoint.toml can't be read (No such file or directory)"),
     "garbage": (with_words(b"\xff\x00"), "damaged: checkpoint.toml can't be read ("),
     "nothing said": (with_words(b""), f"of another version: its format is None, this is {FORMAT}"),
@@ -125,7 +127,7 @@ def test_records_that_were_changed_are_refused_with_the_checkpoints_that_count_t
     assert contents(out) == before
     (out / "checkpoints" / "records.bin").unlink()
     assert command("resume", out) == 2
-    assert "refused: damaged: No such file or directory" in capsys.readouterr().err
+    assert "refused: damaged: records.bin: No such file or directory" in capsys.readouterr().err
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -165,7 +167,11 @@ def test_results_without_checkpoints_are_kept_too(words, capsys):
     if words is not None:
         Path("out/summary.json").write_text(words)
     edit(Path("out/config.toml"), "eta = 0.5", "eta = 0.25")
-    assert command("resume", "out") == 0
+    there = contents(Path("out"))
+    assert command("resume", "out") == 2
+    assert "it has results and no checkpoint, so it can't go on; nothing was changed" in capsys.readouterr().err
+    assert contents(Path("out")) == there
+    assert command("resume", "out", "--restart") == 0
     assert "note: what was there is kept in out/before-restart\n" in capsys.readouterr().err
     assert Path("out/before-restart/results.npz").read_bytes() == before
     assert Path("out/results.npz").read_bytes() != before
@@ -274,3 +280,64 @@ def test_arrays_of_another_form_are_refused():
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("scaffold_pg"), SCHEDULE))
     with pytest.raises(checkpoints.UnusableCheckpoint, match=r"damaged: .* is float64\(2, .* and must be float64\(3, "):
         checkpoints.read(folder, WHO, shapes(PROBLEM, algorithm("fedavg_pg"), replace(SCHEDULE, seeds=3)))
+
+
+def test_what_a_link_leads_to_is_somebody_else_s(never_stopped, capsys):
+    """Another run's checkpoints, linked to: they are neither gone on from nor removed."""
+    out = killed()
+    before = contents(out)
+    other = Path("other")
+    shutil.copytree(out, other)
+    for folder in (other / "checkpoints").iterdir():
+        if folder.is_dir():
+            shutil.rmtree(folder)
+            folder.symlink_to((out / "checkpoints" / folder.name).absolute())
+    assert command("resume", other) == 0
+    assert numbers(other) == never_stopped
+    assert contents(out) == before
+    assert command("resume", out) == 0
+    assert "from round" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["results.npz", "metrics.csv", "summary.json", "checkpoints"])
+def test_a_folder_in_a_file_s_place_is_seen_before_anything_is_run(name, capsys):
+    out = killed()
+    if name == "checkpoints":
+        shutil.rmtree(out / name)
+        (out / name).write_bytes(b"")
+    else:
+        (out / name).mkdir()
+    before = contents(out)
+    assert command("resume", out) == 2
+    assert f"out/{name}: a f" in capsys.readouterr().err
+    assert contents(out) == before
+
+
+def test_a_folder_in_the_place_of_the_records_is_named(capsys):
+    out = killed()
+    (out / "checkpoints/records.bin").unlink()
+    (out / "checkpoints/records.bin").mkdir()
+    assert command("resume", out) == 2
+    assert "damaged: records.bin: Is a directory" in capsys.readouterr().err
+
+
+def test_somebody_s_folder_called_federation_changes_nothing(never_stopped):
+    out = killed()
+    (out / "federation").mkdir()
+    (out / "federation/notes.txt").write_text("mine")
+    assert command("resume", out) == 0
+    assert numbers(out) == never_stopped
+    assert (out / "federation/notes.txt").read_text() == "mine"
+
+
+def test_a_pipe_in_the_place_of_the_records_does_not_hold_a_run_up(capsys):
+    """Its records are gone with the file; but it comes to its end, and says so."""
+
+    def report(done: int, record=None) -> None:
+        path = Path("out/checkpoints/records.bin")
+        if path.exists() and not path.is_fifo():
+            path.unlink()
+            os.mkfifo(path)
+
+    with pytest.raises((OSError, ValueError)), pytest.warns(UserWarning, match="no checkpoint after round"):
+        fastfedpg.run(OFTEN, "out", report=report)

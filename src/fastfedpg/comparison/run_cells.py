@@ -131,7 +131,10 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn, res
     """
     out = Path(out)
     comparison = from_file(out / FILE)
-    if not is_sealed(read_text(out / FILE), unless=True):  # as those of older versions
+    text = read_text(out / FILE)
+    if not is_sealed(text) and is_sealed(text, unless=True):
+        note(f"{out / FILE}: of an older version, without a sum; it is taken as it is")
+    elif not is_sealed(text):
         raise InputError(
             f"{out / FILE}: not as it was written, so its runs would not be of one comparison; put it back, or begin "
             f"another: fastfedpg compare --config {out / FILE} --out ANOTHER_FOLDER"

@@ -25,6 +25,9 @@ WIDENINGS = 8
 COLUMNS = ("algorithm", "eta", "J", "seeds", "state", "sum")
 
 
+AGAIN = "remove the file, and it is tuned again"
+
+
 class Trial(NamedTuple):
     """A method at one step size: its mean final J over the tuning seeds, NaN where it diverged."""
 
@@ -48,11 +51,13 @@ def tune(
     those that are there already are not repeated: each has a sum, of what it says and of what it was tried with.
     """
     with_what = {name: _identity(planned, seeds) for name, planned in plans.items()}
-    trials = _read(file, with_what, note)
+    trials, summed = _read(file, with_what, note)
     grid = [eta * FACTOR ** (k - candidates // 2) for k in range(candidates)]
     for widened in range(WIDENINGS + 1):
         for name, planned in plans.items():
             new = [e for e in grid if not any(t.algorithm == name and t.eta == e for t in trials)]
+            if new and not summed:  # a sum for what was not looked at would make it trusted
+                raise InputError(f"{file}: of an older version, and it lacks eta = {new[0]:g} of {name}; {AGAIN}")
             if new:
                 with show(f"tuning {name} ({new[0]:g} … {new[-1]:g})", planned.config.rounds) as report:
                     trials += _try(name, planned, new, seeds, report)
@@ -113,32 +118,33 @@ def _identity(planned: Plan, seeds: int) -> str:
     """What a trial's J depends on, beside eta."""
     who = identity(planned)
     config = {k: v for k, v in who.config.flat().items() if k not in ("eta", *checkpoints.FREE)}
-    return repr((sorted(config.items(), key=str), who.problem, who.config.sources(), seeds))
+    made = (who.versions, who.source, who.problem, who.config.sources())
+    return repr((sorted(config.items(), key=str), made, seeds))
 
 
 def _sum(with_what: str, row: Sequence[str]) -> str:
     return hashlib.sha256("\n".join((with_what, *row)).encode()).hexdigest()[:16]
 
 
-def _read(file: Path, with_what: Mapping[str, str], note: Note) -> list[Trial]:
-    """The trials of these methods; a line that was changed, or that is of another comparison, is refused."""
-    again = "remove the file, and it is tuned again"
+def _read(file: Path, with_what: Mapping[str, str], note: Note) -> tuple[list[Trial], bool]:
+    """The trials of these methods, and whether they have sums; a line that was changed or is of others is refused."""
     try:
         rows = csv.DictReader(io.StringIO(read_text(file, errors="replace")))
     except FileNotFoundError:
-        return []
-    trials, sums = [], COLUMNS[-1] in (rows.fieldnames or ())
-    if not sums:
-        note(f"{file}: of an older version, without sums of its lines; they are taken as they are")
+        return [], True
+    trials: list[Trial] = []
     try:
+        sums = COLUMNS[-1] in (rows.fieldnames or ())
+        if not sums:
+            note(f"{file}: of an older version, without sums of its lines; they are taken as they are")
         for r in rows:
             said = [r[name] for name in COLUMNS[: None if sums else -1]]
             trials.append(Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")))
             if sums and said[-1] != _sum(with_what.get(r["algorithm"], ""), said[:-1]):
                 raise ValueError("its sum is another, as of another number of rounds or a line that was changed")
     except (KeyError, TypeError, ValueError, csv.Error) as error:
-        raise InputError(f"{file}: line {rows.line_num} is not as it was written ({error}); {again}") from None
-    return trials
+        raise InputError(f"{file}: line {rows.line_num} is not as it was written ({error}); {AGAIN}") from None
+    return trials, sums
 
 
 def _write(file: Path, trials: Sequence[Trial], seeds: int, with_what: Mapping[str, str]) -> None:

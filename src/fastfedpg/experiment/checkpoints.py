@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import record_table
@@ -90,28 +90,44 @@ def records_of(out: Path) -> Path:
     return out / FOLDER / record_table.FILE
 
 
-def write(out: Path, who: Identity, standing: Standing, table: RecordTable, seconds: float) -> Path:
-    """Put a run away; older checkpoints than the previous one are removed."""
+def write(
+    out: Path, who: Identity, standing: Standing, table: RecordTable, seconds: float, again: bool = False
+) -> Path:
+    """Put a run away; older checkpoints than the previous one are removed.
+
+    `again` says that this process has begun to before: what is there is then its own, and whole.
+    """
     folder = folder_in(out)
     clear_parts(folder)
     final = folder / f"{standing.round:09d}"
     if table.count:
         sync(table.path)
-    _set_aside(final)  # a checkpoint that is there would have been gone on from, or been refused
-    if final.exists():
-        raise FileExistsError(errno.EEXIST, f"{final} is in the way")
+    if again and (final / ABOUT).exists():
+        sync(folder)
+    else:
+        _set_aside(final)  # a checkpoint that is there would have been gone on from, or been refused
+        if final.exists():
+            raise FileExistsError(errno.EEXIST, f"{final} is in the way")
+        _put(final, who, standing, table, seconds)
+    for old in present(out)[KEPT:]:
+        _remove(old)
+    return final
+
+
+def _put(final: Path, who: Identity, standing: Standing, table: RecordTable, seconds: float) -> None:
     with write_atomically(final) as part:
         part.mkdir()
         theta = {} if table.theta is None else {THETA: np.ascontiguousarray(table.theta)}
         # Not save_file: on a full disk it raises an error of its own, which is no OSError.
-        (part / ARRAYS).write_bytes(save({**arrays_of("standing", standing[2:]), **theta}))
+        data = save({**arrays_of("standing", standing[2:]), **theta})
+        (part / ARRAYS).write_bytes(data)
         about = {
             "format": FORMAT,
             "round": standing.round,
             "recorded": standing.recorded,
             **({name: float(table.last(name).mean()) for name in SHOWN} if table.count else {}),
             "seconds": seconds,
-            "sha256": _digest(part / ARRAYS),
+            "sha256": hashlib.sha256(data).hexdigest(),
             "versions": who.versions,
             "problem_sha256": who.problem,
             "source_sha256": who.source,
@@ -121,9 +137,6 @@ def write(out: Path, who: Identity, standing: Standing, table: RecordTable, seco
             "config": tomllib.loads(who.config.to_toml()),
         }
         (part / ABOUT).write_text(seal(tomli_w.dumps(about)), encoding="utf-8")
-    for old in present(out)[KEPT:]:
-        _remove(old)
-    return final
 
 
 def clear(out: Path) -> None:
@@ -166,7 +179,8 @@ def present(out: Path) -> list[Path]:
 
 
 def _numbered(out: Path) -> list[Path]:
-    return [p for p in (out / FOLDER).glob("[0-9]*") if p.name.isdecimal()]
+    """Folders of this run; what a link leads to is somebody else's."""
+    return [p for p in (out / FOLDER).glob("[0-9]*") if p.name.isdecimal() and not p.is_symlink()]
 
 
 def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]) -> Checkpoint | None:
@@ -202,11 +216,15 @@ def newest(out: Path, who: Identity, form: Standing, note: Callable[[str], None]
 def about(folder: Path) -> dict[str, Any]:
     """What a checkpoint says of itself."""
     try:
-        return tomllib.loads(read_text(folder / ABOUT))
+        text = read_text(folder / ABOUT)
+        said = tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UnusableCheckpoint(
             f"damaged: {ABOUT} can't be read ({getattr(error, 'strerror', None) or error})"
         ) from None
+    if said.get("format") == FORMAT and not is_sealed(text):
+        raise UnusableCheckpoint(f"damaged: {ABOUT} is not what was written")
+    return said
 
 
 def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
@@ -216,8 +234,6 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
         raise UnusableCheckpoint(f"of another version: its format is {said.get('format')}, this is {FORMAT}")
     if said.get("versions") != who.versions:
         raise UnusableCheckpoint(f"of another version: made by {said.get('versions')}; this is {who.versions}")
-    if not is_sealed(read_text(folder / ABOUT)):
-        raise UnusableCheckpoint(f"damaged: {ABOUT} is not what was written")
     try:
         differs = from_mapping(said["config"]).differs(who.config, FREE)
     except (KeyError, TypeError, AttributeError, InputError) as error:
@@ -230,9 +246,11 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
     if said.get("problem_sha256") != who.problem:
         raise UnusableCheckpoint("of another configuration: the problem's arrays or theta0 have changed")
     try:
-        if _digest(folder / ARRAYS) != said.get("sha256"):
+        with open_regular(folder / ARRAYS) as file:
+            data = file.read()
+        if hashlib.sha256(data).hexdigest() != said.get("sha256"):
             raise UnusableCheckpoint(f"damaged: {ARRAYS} is not what was written")
-        arrays = load_file(folder / ARRAYS)
+        arrays = load(data)
         standing = Standing(int(said["round"]), int(said["recorded"]), *restored("standing", form[2:], arrays))
         path = folder.parent / record_table.FILE
         table = RecordTable.restored(path, said["records"], arrays.get(THETA))
@@ -243,7 +261,10 @@ def read(folder: Path, who: Identity, form: Standing) -> Checkpoint:
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, UnusableCheckpoint):
             raise
-        raise UnusableCheckpoint(f"damaged: {getattr(error, 'strerror', None) or error}") from None
+        why = (
+            f"{Path(error.filename).name}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        )
+        raise UnusableCheckpoint(f"damaged: {why}") from None
 
 
 class Keeper:
@@ -263,8 +284,3 @@ class Keeper:
         """There was one, or an attempt at it, that began then."""
         self.done, self.at = done, time.monotonic()
         self.took = self.at - began
-
-
-def _digest(path: Path) -> str:
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,6 +18,10 @@ METRICS = ("J", "gap", "return_mean", "return_worst", "env_steps", "bytes_up", "
 """Columns that a comparison needs."""
 
 
+LONGEST = 1 << 30
+"""Bytes of a metrics.csv that takes the place of results.npz: it is read into memory."""
+
+
 def read(folder: Path, planned: Plan, note: Note) -> Stored:
     """What metrics.csv, agents.npz and final.npz still say; `note` hears of what is damaged and left out."""
     table, seeds = _metrics(folder / "metrics.csv", planned, note)
@@ -30,7 +34,7 @@ def read(folder: Path, planned: Plan, note: Note) -> Stored:
 def _metrics(path: Path, planned: Plan, note: Note) -> tuple[dict[str, np.ndarray], list[int]]:
     """The columns (seeds, records) of those seeds that are there to the end; of one seed, if none is, all there is."""
     try:
-        text = read_text(path, errors="replace")
+        text = read_text(path, errors="replace", at_most=LONGEST)
     except OSError as error:
         raise InputError(f"{path}: {str(error.strerror).lower()}") from None
     lines = text.split("\n")  # after the last line break there is nothing, or a line that was cut off

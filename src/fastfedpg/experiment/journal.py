@@ -76,7 +76,8 @@ class Journal:
         self.began = time.monotonic() - (found.seconds if found else 0.0)
         self.keeper = Keeper(planned.config, self.start.round if self.start else 0)
         self.standing: Callable[[], Standing] | None = None
-        self.kept: int | None = None  # the round of the last checkpoint
+        self.begun: int | None = None  # the round of the last checkpoint that was begun
+        self.kept: int | None = None  # and of the last that was written
 
     def add(self, record: Record) -> None:
         """One more record; from time to time they go to disk."""
@@ -85,13 +86,18 @@ class Journal:
         size = len(self.records) * record.evaluation.returns.nbytes
         if self.table is not None and (len(self.records) >= BUFFER_RECORDS or size >= BUFFER_BYTES):
             with suppress(OSError):  # of which the next checkpoint will tell
-                self._flush(self.records)
+                self._flush(self.records[-2].round if len(self.records) > 1 else -1)  # the last may be no part of it
 
-    def _flush(self, records: list[Record]) -> None:
-        if self.table is not None and records:
+    def _flush(self, last: int) -> None:
+        """Records up to a round go to disk. Interrupted at any moment, what is on disk is never added again."""
+        if self.table is None:
+            return
+        begun = self.table.written.last
+        if new := [r for r in self.records if begun < r.round <= last]:
             checkpoints.folder_in(self.table.path.parent.parent)
-            self.table.append(self._collected(records))
-            self.records = self.records[len(records) :]
+            self.table.append(self._collected(new))
+        begun = self.table.written.last
+        self.records = [r for r in self.records if r.round > begun]
 
     def _collected(self, records: list[Record]) -> Result:
         return runtime.collect(records, self.planned.sizes, first_seed=self.planned.schedule.first_seed)
@@ -109,8 +115,11 @@ class Journal:
         began = time.monotonic()
         try:
             # A record that only an interruption asked for is no part of the run that goes on.
-            self._flush([r for r in self.records if r.round <= standing.recorded])
-            checkpoints.write(self.out, self.who, standing, self.table, began - self.began)
+            self._flush(standing.recorded)
+            # One that was on its way here when it was interrupted is made again.
+            standing = standing._replace(recorded=min(standing.recorded, self.table.written.last))
+            begun, self.begun = self.begun, standing.round
+            checkpoints.write(self.out, self.who, standing, self.table, began - self.began, begun == standing.round)
             self.kept = standing.round
         except OSError as error:
             self.note(f"no checkpoint after round {standing.round}: {error.strerror}; {run_folder.kept(self.out)}")
@@ -125,7 +134,7 @@ class Journal:
             standing = self.standing()
             if standing.round != self.kept:
                 self.keep(standing)
-        self._flush(self.records)
+        self._flush(self.last)
         result = None
         if table.count:
             results.write(out, table, self.planned.schedule.first_seed, self.planned.theta_shape)

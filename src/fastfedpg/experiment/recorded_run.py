@@ -91,6 +91,7 @@ def reopen(
             stack.enter_context(hold(out))
             if run_folder.ended(out) in ("finished", "diverged"):
                 raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
+            run_folder.check_files(out)
             planned = like or plan(from_toml(out / "config.toml"))
             clear_parts(out)
             form = shapes(planned.problem, planned.algorithm, planned.schedule)
@@ -103,7 +104,13 @@ def reopen(
                         f"or begin anew and keep what is there: fastfedpg resume {out} --restart"
                     ) from None
                 found = None
-            if found is None and (checkpoints.present(out) or run_folder.has_results(out)):
+            left = checkpoints.present(out) or run_folder.has_results(out)
+            if found is None and left and not restart:
+                raise InputError(
+                    f"{out}: it has results and no checkpoint, so it can't go on; nothing was changed. Begin anew and "
+                    f"keep what is there: fastfedpg resume {out} --restart"
+                )
+            if found is None and left:
                 note(f"what was there is kept in {own_files.set_aside(out)}")
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None

@@ -54,11 +54,12 @@ def write(out: Path, table: RecordTable, first_seed: int, shape: tuple[int, ...]
     with write_atomically(out / "metrics.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["seed", "round", *metrics])
-        for s, seed in enumerate(seeds):
-            for first_row in range(0, table.count, ROWS):
-                piece = [table.read(name, s, first_row, first_row + ROWS).tolist() for name in metrics]
-                numbers = table.read("rounds", 0, first_row, first_row + ROWS).tolist()
-                rows.writerows([seed, number, *map(_cell, row)] for number, *row in zip(numbers, *piece, strict=True))
+        with table.reading() as read:
+            for s, seed in enumerate(seeds):
+                for first_row in range(0, table.count, ROWS):
+                    piece = [read(name, s, first_row, first_row + ROWS).tolist() for name in metrics]
+                    numbers = read("rounds", 0, first_row, first_row + ROWS).tolist()
+                    rows.writerows([seed, t, *map(_cell, row)] for t, *row in zip(numbers, *piece, strict=True))
 
 
 class Streamed(NamedTuple):

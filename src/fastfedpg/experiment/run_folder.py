@@ -31,6 +31,8 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Overflow
 
 FEDERATION = "federation"
 """The folder of a deployed run's keys, logs and agents."""
+DEPLOYED = "federation.toml"
+"""Where this stands in it, the run was deployed."""
 
 COMPARISON = "compare.toml"
 """Where this stands the folder is a comparison's, and not a run's."""
@@ -40,9 +42,17 @@ def check_folder(out: Path, overwrite: bool, new: Sequence[str] = ()) -> None:
     """Refuse a folder that holds something, before any work is done; an earlier run may be replaced, if asked for."""
     if not check_place(out, overwrite):
         own_files.listed(out, new)
-        for name in FILES:
-            if (out / name).is_dir():
-                raise InputError(f"{out / name}: a folder where a file of the run belongs")
+        check_files(out)
+
+
+def check_files(out: Path) -> None:
+    """Refuse a folder in a file's place, or the other way round, before any work is done."""
+    for name in FILES:
+        if (out / name).is_dir():
+            raise InputError(f"{out / name}: a folder where a file of the run belongs")
+    there = out / checkpoints.FOLDER
+    if there.exists() and not there.is_dir():
+        raise InputError(f"{there}: a file where the folder of the run's checkpoints belongs")
 
 
 def check_place(out: Path, overwrite: bool) -> bool:
@@ -154,7 +164,7 @@ def has_results(out: Path) -> bool:
 
 def is_deployed(out: Path) -> bool:
     """Whether a folder is a deployed run's."""
-    return (out / FEDERATION / "federation.toml").exists()  # the folder alone may be left with somebody's own file
+    return (out / FEDERATION / DEPLOYED).is_file()
 
 
 def kept(out: Path) -> str:

@@ -27,7 +27,7 @@ from fastfedpg.scratch import scratch_folder
 ROUTINE = "took part"
 """What the log says of every round; a person watches the progress instead."""
 
-ABOUT, LOG = "federation.toml", "log.txt"
+ABOUT, LOG = run_folder.DEPLOYED, "log.txt"
 
 
 def read(out: Path) -> Deployment:
