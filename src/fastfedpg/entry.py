@@ -12,6 +12,18 @@ CACHE = 2**30
 """Bytes of compiled programs that are kept: JAX's own limit needs a further package."""
 
 
+def open_streams() -> None:
+    """What was closed by whoever started this (`>&-`) goes nowhere; a file would else get its number, and our words."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+
+
 def _leave(number: int, frame: object) -> None:
     # Imports of compiled modules swallow a KeyboardInterrupt or abort on it; nothing has been done that could be lost.
     os.write(2, b"fastfedpg: interrupted before anything was done\n")
@@ -54,6 +66,7 @@ def keep_programs() -> None:
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     from fastfedpg.cache import NotOurs, private_folder
+    from fastfedpg.errors import printable
 
     try:
         private_folder()
@@ -62,7 +75,7 @@ def keep_programs() -> None:
             return
         _forget_oldest(folder)
     except NotOurs as error:
-        sys.stderr.write(f"fastfedpg: note: compiled programs are not kept: {error}\n")
+        sys.stderr.write(f"fastfedpg: note: compiled programs are not kept: {printable(error)}\n")
         return
     except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
         return
@@ -93,6 +106,7 @@ def _flushed(code: int) -> int:
 
 def main() -> None:
     """Run the command line. A request to end, from a batch system or a closed terminal, is treated like Ctrl-C."""
+    open_streams()
     every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     requests = [n for n in every if signal.getsignal(n) is not signal.SIG_IGN]  # nohup and shells mean it
     for number in requests:

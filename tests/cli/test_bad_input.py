@@ -183,6 +183,34 @@ def test_names_from_a_file_are_printed_and_not_obeyed(capsys):
     assert "out\\x1b[31m\\nx" in captured.out
 
 
+def test_a_narrow_terminal_is_told_no_more_lines_than_there_are(capsys, monkeypatch):
+    """Without room for a table each run is a block of lines of its own."""
+    monkeypatch.setenv("COLUMNS", "30")
+    Path("x\x1b[31m\nfake").mkdir()
+    Path("x\x1b[31m\nfake/config.toml").write_text('[algorithm]\nname = "x:y\\n1,000 FAKE finished run"\n')
+    assert command("runs", ".") == 0
+    said = capsys.readouterr().out
+    assert "\n1,000 FAKE" not in said
+    assert "\nfake" not in said
+    assert "x\\x1b[31m\\nfake" in said
+    assert "x:y\\n1,000 FAKE" in said
+
+
+NAMES = {"name": np.array("n" * 201), "agents": np.array(["a", "b" * 300]), "states": np.array(["s" * 10_000, "t"])}
+
+
+@pytest.mark.parametrize("which", NAMES)
+def test_a_name_in_a_file_has_an_end(which, capsys):
+    """100,000 letters once took a minute to draw."""
+    P = np.full((2, 2, 2), 0.5)
+    np.savez("long.npz", P=P, reward=np.stack([np.eye(2)] * 2), rho=[0.5, 0.5], gamma=0.9, **{which: NAMES[which]})
+    assert command("show", "long.npz", "--out", "picture") == 2
+    said = capsys.readouterr().err
+    assert "letters; it can have 200" in said
+    assert which in said
+    assert not Path("picture.png").exists()
+
+
 def test_what_is_printable():
     assert printable("α, é, 日本, — and 👍") == "α, é, 日本, — and 👍"
     assert printable("\x00\x1b\x7f\x85\x9b\n\r\t\u202e\u2066\u2028\udc80") == (

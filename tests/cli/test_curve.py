@@ -32,3 +32,22 @@ def test_all_points_are_inside_the_axis(eta, scale):
     assert low < gap.min()
     assert gap.max() < high
     assert np.ptp(gap) > 0.25 * (high - low) if scale == "linear" else high / low > 3
+
+
+def test_ctrl_c_while_it_is_drawn_loses_nothing_but_the_picture(capsys, monkeypatch, tmp_path):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "_picture", interrupted)
+        assert command("run", "--problem", "compromise", "--rounds", 3, "--out", "out") == 130
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == (
+        "fastfedpg: interrupted when the run had finished; its results are in out; "
+        "its picture is missing: fastfedpg resume out draws it"
+    )
+    assert command("resume", "out") == 0
+    assert capsys.readouterr().out == "out: the run has finished; its picture was missing: out/curve.png\n"
+    assert (tmp_path / "out" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert command("resume", "out") == 0
+    assert capsys.readouterr().out == "out: the run has finished; there is nothing to do\n"

@@ -53,3 +53,14 @@ def test_messages_that_nobody_can_read_end_no_run():
 def test_a_reader_that_has_gone_hears_nothing_of_it():
     done = shell("list", "| head -1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "problems\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "rest", "code"), [("list", ">&-", 0), ("nonsense", "2>&-", 2), (RUN, "<&- >&- 2>&-", 0)]
+)
+def test_a_stream_that_is_closed_is_none_that_anybody_misses(words, rest, code):
+    """Nor does a file that is opened later get its number, and what is printed."""
+    done = shell(words, rest)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    if words == RUN:
+        assert json.loads(Path("out/summary.json").read_text())["state"] == "finished"

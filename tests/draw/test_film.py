@@ -53,3 +53,31 @@ def test_every_method_of_a_comparison(tmp_path, monkeypatch, capsys):
         assert f"3 pictures: cmp/{name}-agent-1.gif" in said.out
     assert command("film", "cmp/fast_fedpg", "--steps", 2, "--out", "one.gif") == 0
     assert Path("one.gif").exists()
+
+
+def test_a_runs_name_is_printed_and_not_obeyed(tmp_path, monkeypatch, capsys):
+    Path(tmp_path, "x\x1b[31m\nfilm 2").mkdir()
+    for name in ("compare.toml", "x\x1b[31m\nfilm 2/config.toml"):
+        Path(tmp_path, name).touch()
+    monkeypatch.setattr(film, "film", lambda *how: 3)
+    assert command("film", tmp_path) == 0
+    assert "film 1 of 1: x\\x1b[31m\\nfilm 2\n" in capsys.readouterr().err
+
+
+def test_what_is_there_is_replaced_only_if_asked_for(tmp_path, monkeypatch, capsys):
+    """A run's own agent-0.gif is its own; whatever --out names may be somebody's. It is refused before it is played."""
+    monkeypatch.chdir(tmp_path)
+    ff.run(Config("point-mass", rounds=1, **PLAYED), Path("out"))
+    Path("thesis.txt").write_text("precious")
+    real, played = film.film, []
+    monkeypatch.setattr(film, "film", lambda *how: played.append(how) or real(*how))
+    assert command("film", "out", "--steps", 2, "--out", "thesis.txt") == 2
+    assert command("film", "out", "--steps", 2, "--out", "out") == 2
+    assert not played
+    assert Path("thesis.txt").read_text() == "precious"
+    refused, folder = capsys.readouterr().err.splitlines()
+    assert "thesis.txt already there; give --overwrite to replace it" in refused
+    assert "out is a folder; give the film's name, as in --out out/film.gif" in folder
+    assert command("film", "out", "--steps", 2, "--out", "thesis.txt", "--overwrite") == 0
+    assert Path("thesis.txt").read_bytes().startswith(b"GIF")
+    assert [command("film", "out", "--steps", 2) for _ in range(2)] == [0, 0]

@@ -177,13 +177,33 @@ def test_a_folder_of_ours_that_others_can_only_read_is_closed(tmp_path, monkeypa
 
 def test_jax_keeps_no_programs_where_others_may_write(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = tmp_path / "fastfedpg" / "programs"
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/x\x1b[31m\ny")
+    folder = tmp_path / "x\x1b[31m\ny" / "fastfedpg" / "programs"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     entry.keep_programs()
     assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
-    assert "fastfedpg: note: compiled programs are not kept:" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "fastfedpg: note: compiled programs are not kept:" in said
+    assert "x\\x1b[31m\\ny/fastfedpg" in said
+    assert said.count("\n") == 1
+
+
+def test_what_is_noted_of_the_cache_is_printable(tmp_path, monkeypatch, caplog):
+    """A folder's name may hold what a terminal would obey."""
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/x\x1b[31m\ny")
+
+    def load(note):
+        kernels.library._cache(note)
+        raise OSError("\x1b")
+
+    monkeypatch.setattr(kernels.library, "load", load)
+    monkeypatch.delenv(kernels.SWITCH, raising=False)
+    cache.private_folder().chmod(0o777)
+    assert not kernels.available.__wrapped__()
+    first, second = caplog.messages
+    assert "x\\x1b[31m\\ny/fastfedpg may be written" in first
+    assert second.endswith(": \\x1b")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

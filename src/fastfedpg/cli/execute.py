@@ -12,7 +12,7 @@ from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw import style
 from fastfedpg.errors import EnvironmentFailed, InputError, Stopped, printable
-from fastfedpg.experiment import Interrupted, Plan, run_folder
+from fastfedpg.experiment import Interrupted, Plan, finished_run, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.progress import OnProgress, progress
@@ -30,6 +30,39 @@ def where(planned: Plan, found: Checkpoint | None) -> str:
 
 def run_and_report(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
     """Run what was planned, and say how it ended."""
+    try:
+        return _run_and_report(planned, out, work, console, errors)
+    except KeyboardInterrupt:
+        if run_folder.ended(out) != "finished":
+            raise
+        help = f"; its picture is missing: fastfedpg resume {out} draws it" if _undrawn(out) else ""
+        return say(errors, f"interrupted when the run had finished; its results are in {out}{help}", 130)
+
+
+def draw_again(out: Path, console: Console, errors: Console) -> int:
+    """Of a run that has finished, the picture, if that is missing."""
+    note, found = noting(errors), list[Path]()
+    if _undrawn(out):
+        try:
+            outcome, planned = finished_run.read(out, "", note)
+        except InputError as error:
+            note(f"no picture: {error}")
+        else:
+            title = printable(f"{planned.config.algorithm} on {planned.name}")
+            found = _picture(out, title, outcome.result, note)[:1]
+            if planned.problem.release is not None:
+                planned.problem.release()
+    done = f"its picture was missing: {found[0]}" if found else "there is nothing to do"
+    words = printable(f"{out}: the run has finished; {done}")
+    console.print(words, highlight=False, soft_wrap=True, markup=False)
+    return 0
+
+
+def _undrawn(out: Path) -> bool:
+    return not all(file.exists() for file in style.files(out / run_folder.CURVE))
+
+
+def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, errors: Console) -> int:
     config = planned.config
     note, title = noting(errors), printable(f"{config.algorithm} on {planned.name}")
     for words in planned.notes:

@@ -29,6 +29,8 @@ class FilmFlags:
     """One picture for so many steps."""
     out: OptionalPath = None
     """The GIF; agent-I.gif in the run's folder unless given. Of a comparison, the folder of METHOD-agent-I.gif."""
+    overwrite: bool = False
+    """Replace what is already there under the name given with --out."""
 
 
 def film(arguments: list[str], console: Console, errors: Console) -> int:
@@ -42,9 +44,22 @@ def film(arguments: list[str], console: Console, errors: Console) -> int:
     runs = films.methods(asked.run)
     name = f"agent-{asked.agent}.gif"
     work = {run: (asked.out or asked.run) / f"{run.name}-{name}" for run in runs}
-    for k, (run, out) in enumerate((work or {asked.run: asked.out or asked.run / name}).items()):
+    work = work or {asked.run: asked.out or asked.run / name}
+    for out in work.values():
+        _check_place(out, asked)
+    for k, (run, out) in enumerate(work.items()):
         if runs:
-            errors.print(f"film {k + 1} of {len(runs)}: {run.name}", soft_wrap=True, highlight=False, markup=False)
+            errors.print(
+                f"film {k + 1} of {len(runs)}: {printable(run.name)}", soft_wrap=True, highlight=False, markup=False
+            )
         number = films.film(run, out, asked.agent, asked.seed, asked.steps, asked.every)
         console.print(f"{number} pictures: {printable(out)}", soft_wrap=True, highlight=False, markup=False)
     return 0
+
+
+def _check_place(out: Path, asked: FilmFlags) -> None:
+    """Refuse, before anything is played, to replace what may be somebody's; in a run's folder the name is its own."""
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; give the film's name, as in --out {out / 'film.gif'}")
+    if asked.out is not None and not asked.overwrite and (out.exists() or out.is_symlink()):
+        raise InputError(f"{out} already there; give --overwrite to replace it, or another --out")

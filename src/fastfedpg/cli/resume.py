@@ -11,7 +11,7 @@ from fastfedpg.cli import execute as ending
 from fastfedpg.cli.consoles import noting
 from fastfedpg.cli.parse_flags import own_flags
 from fastfedpg.comparison import run_cells
-from fastfedpg.errors import InputError, printable
+from fastfedpg.errors import InputError
 from fastfedpg.experiment import execute, reopen, run_folder
 from fastfedpg.experiment.progress import progress
 
@@ -39,13 +39,7 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
         return compare.compare_and_report(again, folder, console, errors)
     state = run_folder.state(folder)
     if state == "finished":
-        console.print(
-            f"{printable(folder)}: the run has finished; there is nothing to do",
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
-        )
-        return 0
+        return ending.draw_again(folder, console, errors)
     if state == "diverged":
         raise InputError(f"{folder}: the run diverged, and would again; start a new one, with a smaller eta")
     if run_folder.is_deployed(folder):

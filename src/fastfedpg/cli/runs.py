@@ -94,7 +94,7 @@ RIGHT = ("eta", "seeds", "rounds", "gap", "return")
 
 def _blocks(heads: list[str], rows: list[list[str]], console: Console) -> None:
     """The folder, and what there is to say of its run, broken between one thing and the next."""
-    for *cells, folder in rows:
+    for *cells, folder in ([*map(printable, row)] for row in rows):
         console.print(folder, highlight=False, soft_wrap=True, markup=False, style="bold")
         said = [f"{name} {cell}" for name, cell in zip(heads, cells, strict=False) if cell]
         line = ""

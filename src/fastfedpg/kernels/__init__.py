@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fastfedpg.errors import printable
 from fastfedpg.kernels import library
 
 SWITCH = "FASTFEDPG_KERNELS"
@@ -25,9 +26,10 @@ def available() -> bool:
     if os.environ.get(SWITCH) == "off":
         return False
     try:
-        loops = library.load(lambda words: logging.getLogger("fastfedpg").warning("%s", words))
+        loops = library.load(lambda words: logging.getLogger("fastfedpg").warning("%s", printable(words)))
     except (OSError, RuntimeError, LookupError, subprocess.SubprocessError) as error:  # RuntimeError: no home
-        logging.getLogger("fastfedpg").warning("sampling runs without its compiled loops, more slowly: %s", error)
+        why = printable(error)
+        logging.getLogger("fastfedpg").warning("sampling runs without its compiled loops, more slowly: %s", why)
         return False
     for name in library.NAMES:
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(loops, name)), platform="cpu")

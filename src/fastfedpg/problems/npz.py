@@ -26,6 +26,10 @@ MOST = 10_000_000
 """Entries of any other array: a number, two, or names."""
 
 
+LONGEST = 200
+"""Letters of a name, which stands in tables and pictures."""
+
+
 def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> TabularProblem | LQRProblem:
     """A problem from an `.npz` file with the arrays P, reward, rho and gamma, or those of a regulator.
 
@@ -47,7 +51,7 @@ def load(path: Path | str, reward_range: tuple[float, float] | None = None) -> T
 
 
 def _made(arrays: dict[str, Any], file: str, asked: tuple[float, float] | None) -> TabularProblem | LQRProblem:
-    arrays["name"] = printable(_text("name", arrays["name"]) if "name" in arrays else file)
+    arrays["name"] = _name("name", _text("name", arrays["name"]) if "name" in arrays else file)
     for what in ("states", "actions", "agents"):
         if what in arrays:
             arrays[what] = _words(what, arrays[what])
@@ -74,7 +78,7 @@ def name_of(path: Path | str) -> str:
     try:
         with open_regular(Path(path)) as opened, np.load(opened, allow_pickle=False) as file:
             _check_small(path, npz_headers.look(path, file))
-            return printable(_text("name", file["name"]))
+            return _name("name", _text("name", file["name"]))
     except Exception:  # whatever it is, whoever reads all of the file will say it
         return Path(path).name
 
@@ -88,7 +92,13 @@ def _text(what: str, x: np.ndarray) -> str:
 def _words(what: str, x: np.ndarray) -> tuple[str, ...]:
     if x.dtype.kind != "U" or x.ndim != 1:
         raise InputError(f"{what} has type {x.dtype} and shape {x.shape}; it must be a list of names")
-    return tuple(map(printable, x.tolist()))
+    return tuple(_name(f"a name in {what}", name) for name in x.tolist())
+
+
+def _name(what: str, text: str) -> str:
+    if len(text) > LONGEST:
+        raise InputError(f"{what} has {len(text):,} letters; it can have {LONGEST}")
+    return printable(text)
 
 
 def _check_shapes(arrays: dict[str, np.ndarray]) -> None:
