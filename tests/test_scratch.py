@@ -1,5 +1,6 @@
 """Temporary folders: gone with their process, or after SIGKILL with the next start; nothing else is touched."""
 
+import errno
 import os
 import signal
 import stat
@@ -49,6 +50,20 @@ def test_it_is_ours_alone_and_gone_at_the_end(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         work()
+    assert not any(tmp_path.iterdir())
+
+
+def test_on_a_full_disk_no_folder_stays_that_nothing_would_ever_sweep(tmp_path, monkeypatch):
+    real = os.open
+
+    def full(path, flags, *rest, **more):
+        if scratch.HELD in str(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(OSError, match="No space left"), scratch.scratch_folder():
+        pytest.fail("there is none")
     assert not any(tmp_path.iterdir())
 
 

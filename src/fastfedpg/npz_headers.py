@@ -2,21 +2,27 @@
 
 import math
 import zipfile
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.memory import check_fits
+from fastfedpg.memory import check_fits, said
 
 LONGEST = 10_000
 """Bytes of an array's header, NumPy's own limit; NumPy reads it whole before it looks."""
+MOST, BYTES = 10_000_000, 2**26
+"""Of any array that is a number, two, or names; a text can be long though there is one of it."""
 COPIES = 2
 """Of the arrays in memory: as they are read, and as they are checked."""
 
 
-def look(path: Any, file: "np.lib.npyio.NpzFile") -> dict[str, np.ndarray]:
-    """Arrays of the shapes and kinds in a file that take no memory; what would not fit into it is refused."""
+def look(path: Any, file: "np.lib.npyio.NpzFile", large: Container[str]) -> dict[str, np.ndarray]:
+    """Arrays of the shapes and kinds in a file that take no memory; what would not fit into it is refused.
+
+    So is one that is not of the `large` and has millions of entries, or takes as many bytes in few.
+    """
     found: dict[str, np.ndarray] = {}
     total = 0
     archive: zipfile.ZipFile = file.zip  # type: ignore[assignment]
@@ -28,7 +34,12 @@ def look(path: Any, file: "np.lib.npyio.NpzFile") -> dict[str, np.ndarray]:
             raise InputError(
                 f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array"
             )
-        total += math.prod(shape) * kind.itemsize
+        entries, size = math.prod(shape), math.prod(shape) * kind.itemsize
+        if name not in large and entries > MOST:
+            raise InputError(f"{path}: {name} has shape {shape}; it can't have more than {MOST:,} entries")
+        if name not in large and size > BYTES:
+            raise InputError(f"{path}: {name} takes {said(size)}; it can't take more than {said(BYTES)}")
+        total += size
         check_fits(f"{path}: {name}, of shape {shape},", COPIES * total, "give it fewer or smaller arrays")
         found[name] = np.broadcast_to(np.zeros((), kind if kind.kind in "fiubc" else "U1"), shape)
     return found

@@ -6,7 +6,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from fastfedpg.files import move
@@ -21,14 +21,13 @@ def scratch_folder() -> Iterator[Path]:
     """A new folder of ours alone (0700), removed at the end."""
     sweep()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    opened = os.open(folder / f"{HELD}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        opened = os.open(folder / f"{HELD}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        stack.callback(os.close, opened)
         fcntl.flock(opened, fcntl.LOCK_EX)
         move(folder / f"{HELD}.new", folder / HELD)  # by that name it has never been unlocked
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(opened)
 
 
 def sweep() -> None:

@@ -9,6 +9,8 @@ AT_ONCE = 256
 MANY = 500
 """With more values than these what resampling would come to is computed, and not drawn: see `_expanded`."""
 NEARLY_NORMAL = 0.1
+TOGETHER = 2048
+"""Columns that are resampled together: all of a curve's."""
 CHUNK = 2**22
 """Numbers that are drawn at a time, where so many are needed that Ctrl-C must come through."""
 
@@ -64,17 +66,22 @@ def _expanded(flat: np.ndarray, z: float, resamples: int) -> np.ndarray:
     g, k = (off**3).mean(axis=0) / some**1.5 / np.sqrt(n), ((off**4).mean(axis=0) / some**2 - 3) / n
     quantile = lambda z: z + g * (z**2 - 1) / 6 + k * (z**3 - 3 * z) / 24 - g**2 * (2 * z**3 - 5 * z) / 36
     ends = mean + np.sqrt(variance / n) * np.stack([quantile(z), quantile(-z)])
-    for j in np.flatnonzero((np.abs(g) > NEARLY_NORMAL) | (np.abs(k) > NEARLY_NORMAL)):
-        ends[:, j] = np.quantile(_means(flat[:, j], resamples), (ndtr(z), ndtr(-z)))
+    uneven = np.flatnonzero((np.abs(g) > NEARLY_NORMAL) | (np.abs(k) > NEARLY_NORMAL))
+    for first in range(0, len(uneven), TOGETHER):
+        some = uneven[first : first + TOGETHER]
+        ends[:, some] = np.quantile(_means(flat[:, some], resamples), (ndtr(z), ndtr(-z)), axis=0)
     return ends
 
 
 def _means(x: np.ndarray, resamples: int) -> np.ndarray:
-    """The means of resamples of many values, a few at a time."""
+    """The means of resamples of many values, (resamples, columns); drawn once for all columns, a few at a time."""
     rng, n = np.random.default_rng(0), len(x)
-    rows = max(1, CHUNK // n)
-    sizes = [min(rows, resamples - done) for done in range(0, resamples, rows)]
-    return np.concatenate([x[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
+    rows, parts = max(1, CHUNK // n), []
+    for done in range(0, resamples, rows):
+        size = min(rows, resamples - done)
+        drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+        parts.append(np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n) @ x / n)
+    return np.concatenate(parts)
 
 
 def _resamples(n: int, resamples: int) -> np.ndarray:

@@ -58,6 +58,32 @@ def test_a_value_that_outweighs_all_others_is_resampled():
     assert [got.low, got.high] == pytest.approx([binom(n, 1 / n).ppf(p) / n for p in (tail, 1 - tail)])
 
 
+def test_columns_that_are_resampled_share_what_is_drawn(monkeypatch):
+    """One seed of a run went astray; each column's interval is what it would be alone, from the same resamples."""
+    n, resamples = MANY + 100, 1000
+    values = np.random.default_rng(5).lognormal(size=(n, 40))
+    values[7] += n
+    alone = [bootstrap(column, resamples=resamples) for column in values.T]
+    counted, real = [], np.random.default_rng
+
+    class Counting:
+        def __init__(self, seed):
+            self.rng = real(seed)
+
+        def integers(self, low, high, size):
+            counted.append(np.prod(size))
+            return self.rng.integers(low, high, size)
+
+    monkeypatch.setattr(np.random, "default_rng", Counting)
+    got = bootstrap(values, resamples=resamples)
+    assert sum(counted) == resamples * n
+    drawn = real(0).integers(0, n, (resamples, n))  # by their numbers, as they are named in `_means`
+    tail = ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025))
+    want = [np.quantile(column[drawn].mean(axis=1), (tail, 1 - tail)) for column in values.T]
+    np.testing.assert_allclose(np.stack(got[1:], axis=1), want, rtol=1e-12)
+    np.testing.assert_allclose(np.stack(got[1:], axis=1), [each[1:] for each in alone], rtol=1e-12)
+
+
 def test_all_alike_or_not_a_number():
     got = bootstrap(np.stack([np.full(MANY + 1, 7.0), np.full(MANY + 1, np.nan)], axis=1))
     assert got.low[0] == got.high[0] == 7

@@ -96,6 +96,31 @@ def damaged(path: Path, how: str) -> None:
         np.savez(path, **{**arrays, "seeds": arrays["seeds"] + 1})
 
 
+FITTING = {
+    "no seeds": lambda x: {k: v if k == "rounds" else v[:0] for k, v in x.items()},
+    "no rounds": lambda x: {
+        k: v[:0] if k == "rounds" else v if k in ("seeds", "theta") else v[:, :0] for k, v in x.items()
+    },
+    "seeds that are none": lambda x: {**x, "seeds": np.full(3, np.nan)},
+    "rounds that are none": lambda x: {**x, "rounds": np.full(4, np.inf)},
+    "words": lambda x: {**x, "metrics/gap": x["metrics/gap"].astype(str)},
+    "complex numbers": lambda x: {**x, "theta": x["theta"] + 0j},
+}
+"""Arrays whose shapes fit together, and of which no run is."""
+
+
+@pytest.mark.parametrize("how", FITTING)
+def test_arrays_that_fit_and_are_no_results_are_refused(how, folder):
+    """And the exports are read, as where it is damaged."""
+    path = folder / "results.npz"
+    np.savez(path, **FITTING[how](dict(np.load(path))))
+    with pytest.raises(InputError, match=r"results\.npz: not the results of a run \((no seed|its)"):
+        results.read(path)
+    heard: list[str] = []
+    finished_run.read(folder, "it", heard.append)
+    assert heard[0].endswith("metrics.csv is read instead")
+
+
 @pytest.mark.parametrize(
     "how", ["cut", "a bit", "no zip", "a name less", "a shape", "objects", "compressed", "other seeds"]
 )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -168,6 +169,30 @@ BAD = {
     "grid: arriving": ({"grid": grid(arriving=[[0, 1, 2]])}, "arriving must have 2 rows, one for each agent, of 3"),
     "grid: arriving nowhere": ({"grid": grid(arriving=[[0, 1, 2], [0, 1, float("nan")]])}, "finite numbers"),
 }  # fmt: skip
+
+
+HUGE = {
+    "name": ((), "<U20000000", "name takes 76 MB; it can't take more than 64 MB"),
+    "grid": ((), "<U20000000", "grid takes 76 MB"),
+    "states": (3, "<U6000000", "states takes 69 MB"),
+    "actions": (8 * 10**6, "<U2", "actions has 8000000 names; there are 2 actions"),
+    "agents": (2 * 10**7, "<U0", "agents has shape (20000000,); it can't have more than 10,000,000 entries"),
+}
+"""Text of which some kilobytes in a file would be many megabytes in memory."""
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_text_that_would_take_much_memory_is_refused_before_it_does(name):
+    shape, kind, says = HUGE[name]
+    np.savez_compressed("huge.npz", **arrays(**{name: np.zeros(shape, kind)}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=re.escape(f"huge.npz: {says}")):
+            load("huge.npz")
+        assert name_of("huge.npz") == "huge.npz"
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("mistake", BAD)

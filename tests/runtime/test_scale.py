@@ -12,7 +12,7 @@ import pytest
 
 import reference as ref
 import sharded
-from fastfedpg import Config, InputError, fast_fedpg, simulate, with_oracle
+from fastfedpg import Config, InputError, fast_fedpg, memory, simulate, with_oracle
 from fastfedpg.experiment import plan
 from fastfedpg.problems import random
 from fastfedpg.runtime import Schedule, fits_in_memory, program, simulate_records
@@ -97,17 +97,19 @@ def test_too_little_memory_is_refused_with_both_numbers(monkeypatch):
     assert need == (3 * 34 * 96 + 16 * 96 + 2 * 16 * 96, 16 * 6 * 96)
     assert fits_in_memory.needed(PLAYED, FAST, Schedule(1, agent_batch=2)).played == need.played // 8
     assert fits_in_memory.needed(PLAYED, FAST, Schedule(1, seeds=3)).played == 3 * need.played
-    monkeypatch.setattr(fits_in_memory, "available", lambda: sum(need))
+    monkeypatch.setattr(memory, "available", lambda: sum(need))
     simulate(PLAYED, FAST, 1)
-    monkeypatch.setattr(fits_in_memory, "available", lambda: 10_000)
+    monkeypatch.setattr(memory, "available", lambda: 10_000)
     with pytest.raises(InputError, match=r"16 agents and 1 seed need about 0 MB, .* --agent-batch .now all at once."):
         simulate(PLAYED, FAST, 1)
+    with pytest.raises(InputError, match=r"a page needs 1 MB of memory, and 0 MB are available; write less"):
+        memory.check_fits("a page", 2**20, "write less")
     with pytest.raises(InputError, match="fewer agents or seeds would help"):
         plan(Config(problem="random", agents=50, oracle="gpomdp"))
 
 
 def test_available_memory_is_the_machines_or_less():
-    assert 2**20 < fits_in_memory.available() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 2**20 < memory.available() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_a_control_group_leaves_its_limit_less_what_is_used_and_cannot_be_dropped(tmp_path):
@@ -118,8 +120,8 @@ def test_a_control_group_leaves_its_limit_less_what_is_used_and_cannot_be_droppe
         for file, text in (("max", limit), ("current", "700"), ("stat", "anon 1\ninactive_file 50\n")):
             (group / f"memory.{file}").write_text(text)
     (tmp_path / "own").write_text("0::/a/b/c\n")
-    assert sorted(fits_in_memory._left_by_groups(tmp_path / "groups", tmp_path / "own")) == [350, 4350, float("inf")]
-    assert fits_in_memory._left_by_groups(tmp_path, tmp_path / "nothing") == [float("inf")]
+    assert sorted(memory._left_by_groups(tmp_path / "groups", tmp_path / "own")) == [350, 4350, float("inf")]
+    assert memory._left_by_groups(tmp_path, tmp_path / "nothing") == [float("inf")]
 
 
 @pytest.mark.devices

@@ -86,6 +86,12 @@ def read(path: Path) -> Stored:
         fits = returns.shape[:2] == shape and theta.shape[:1] == seeds.shape
         if len(shape) != 2 or not fits or "J" not in metrics or any(x.shape != shape for x in metrics.values()):
             raise ValueError("its arrays do not fit together")
+        if 0 in shape:
+            raise ValueError("no seed or no round is in it")
+        if any(x.dtype.kind not in "iu" for x in (seeds, rounds)):
+            raise ValueError("its seeds and rounds are not whole numbers")
+        if any(x.dtype.kind not in "fiu" for x in (returns, theta, *metrics.values())):
+            raise ValueError("its measurements are not real numbers")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # numpy, zipfile and zlib each have their own for a damaged file

@@ -111,7 +111,7 @@ def main(connection: int, lifeline: int, memory: int, front: int, number: int) -
     worker = Worker(memory, beat)
     signal.signal(signal.SIGTERM, worker.end)
     try:
-        while True:
+        while not worker.asked:  # an environment's code may have raised something else since, or swallowed `Ended`
             talk.send(_answer(worker, *talk.recv()))
     except (Ended, EOFError, OSError):  # OSError: nobody listens any more
         pass

@@ -22,10 +22,7 @@ SPARSE = ("next", "p", "reward", "rho", "gamma", *DRAWN, *ABOUT)
 REGULATOR = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]", *ABOUT)
 """The arrays of a file; those in brackets may be missing, and those in round ones say names, units and pictures."""
 LARGE = ("P", "next", "p", "reward", "rho", "A", "B", "Q", "R", "Sigma0", "F0", "theta")
-MOST = 10_000_000
-"""Entries of any other array: a number, two, or names."""
-
-
+"""All others are a number, two, or names."""
 LONGEST = 200
 """Letters of a name, which stands in tables and pictures."""
 
@@ -77,7 +74,7 @@ def name_of(path: Path | str) -> str:
     """What the problem of a file is called, without reading its numbers; the file's own name where it says nothing."""
     try:
         with open_regular(Path(path)) as opened, np.load(opened, allow_pickle=False) as file:
-            _check_small(path, npz_headers.look(path, file))
+            npz_headers.look(path, file, LARGE)
             return _name("name", _text("name", file["name"]))
     except Exception:  # whatever it is, whoever reads all of the file will say it
         return Path(path).name
@@ -108,13 +105,9 @@ def _check_shapes(arrays: dict[str, np.ndarray]) -> None:
     else:
         P: Any = arrays["P"] if "P" in arrays else Sparse(arrays["next"], arrays["p"])
         tabular_checks.shapes(P, arrays["reward"], arrays["rho"])
-
-
-def _check_small(path: Path | str, arrays: dict[str, np.ndarray]) -> None:
-    """Refuse millions of numbers where there can be one, and as many names."""
-    for name, x in arrays.items():
-        if name not in LARGE and x.size > MOST:
-            raise InputError(f"{path}: {name} has shape {x.shape}; it can't have more than {MOST:,} entries")
+        for what, there in zip(("agents", "states", "actions"), arrays["reward"].shape, strict=True):
+            if what in arrays and arrays[what].ndim == 1 and len(arrays[what]) not in (0, there):
+                raise InputError(f"{what} has {len(arrays[what])} names; there are {there} {what}")
 
 
 def read_npz(
@@ -145,8 +138,7 @@ def read_npz(
             opened.seek(0)
             file = np.load(opened, allow_pickle=False)
             _check_names(path, file.files, forms, allowed)
-            shapes = npz_headers.look(path, file)
-            _check_small(path, shapes)
+            shapes = npz_headers.look(path, file, LARGE)
             try:
                 check(shapes)
             except InputError as error:

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import jax
 
+from fastfedpg import memory
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
-from fastfedpg.memory import _left_by_groups as _left_by_groups
-from fastfedpg.memory import available as available
 from fastfedpg.memory import said
 from fastfedpg.runtime.run_state import shapes
 from fastfedpg.runtime.schedule import Schedule
@@ -29,7 +28,7 @@ class Need(NamedTuple):
 
 def check_memory(problem: Problem, algorithm: Algorithm, schedule: Schedule, settings: int = 1) -> None:
     """Refuse what this machine can't hold. Nothing is said where its memory isn't known, or is not the devices'."""
-    there = available()
+    there = memory.available()
     if there is None or jax.default_backend() != "cpu":
         return
     need = needed(problem, algorithm, schedule, settings)
