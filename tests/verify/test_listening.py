@@ -1,10 +1,13 @@
 """Seeds that a report is made from, and what is heard of it while it is made."""
 
+import time
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fastfedpg.cli import verify as cli
-from fastfedpg.verify import agenda, listening
+from fastfedpg.verify import agenda, listening, recording
 from fastfedpg.verify.claims import structure
 from fastfedpg.verify.options import VerifySettings
 from fastfedpg.verify.recording import one_round
@@ -39,13 +42,14 @@ def test_runs_are_heard(subject):
 
 
 def test_lines_inside_a_part(tmp_path, monkeypatch):
-    """Without a terminal: a line when a part begins, and one for what is done in it, but not for every step."""
+    """Without a terminal: a line when a part begins, and every few seconds one for how far it is."""
     monkeypatch.chdir(tmp_path)
     good = claim("a good claim", "1 <= 2", 1.0, 2.0)
 
     def work():
         for _ in listening.counted(range(50)):
             pass
+        time.sleep(0.3)
         return [good], {}
 
     monkeypatch.setattr(agenda, "parts", lambda settings: [agenda.Part("many", work), agenda.Part("again", work)])
@@ -54,7 +58,7 @@ def test_lines_inside_a_part(tmp_path, monkeypatch):
         "verify: part 1 of 2, many",
         "verify: part 2 of 2, again",
     ]
-    monkeypatch.setattr(cli, "SECONDS", 0.0)
+    monkeypatch.setattr(cli, "SECONDS", 0.1)
     assert "verify: part 1 of 2, many: 50 of 50" in told("--out", "often").err
 
 
@@ -85,3 +89,20 @@ def test_a_seed_that_is_none():
         said = told(*words)
         assert said.code == 2
         assert "first_seed" in said.err
+
+
+def test_points_in_blocks(subject, monkeypatch):
+    """Gradients at 7 points in blocks of 3 are those of one block, and each block is told of."""
+    at, heard = np.random.default_rng(1).normal(size=(7, 3, 1, 6)), []
+    whole = recording.gradients_at(subject.exact, at)
+    monkeypatch.setattr(recording, "BLOCK", 3)
+    with listening.listening(heard.append):
+        np.testing.assert_array_equal(recording.gradients_at(subject.exact, at), whole)
+    assert heard == ["1 of 3", "2 of 3", "3 of 3"]
+
+
+def test_the_pilot_is_heard(subject):
+    heard = []
+    with listening.listening(heard.append):
+        steps = len(replace(subject).pilot.gaps) - 1
+    assert heard[-1] == f"step {steps:,} of an exact run to the optimum"

@@ -2,11 +2,14 @@
 
 import pytest
 
-from fastfedpg import fast_fedpg
+from fastfedpg import fast_fedpg, problems
 from fastfedpg.problems import with_oracle
 from fastfedpg.verify import hunt, mutants
+from fastfedpg.verify.claims import floors
+from fastfedpg.verify.effects import QUICK
 from fastfedpg.verify.mutants import MUTANTS, Mutant
-from fastfedpg.verify.verdict import PASS, claim, decided
+from fastfedpg.verify.test_case import Subject
+from fastfedpg.verify.verdict import FAIL, PASS, claim, decided
 from tiny_subject import told
 
 AMONG = 1000
@@ -78,3 +81,15 @@ def test_nothing_else_is_given_with_mutants(words):
     said = told("--mutants", *words)
     assert said.code == 2
     assert "--first-seed alone" in said.err
+
+
+@pytest.mark.claims
+def test_noise_that_agents_share_has_no_speed_up():
+    """One key for all agents: the floor does not fall with N, and the slope's row fails, not only those about noise.
+
+    In `make test` floors without a speed-up are made up (`test_slopes_are_read_off_as_they_are`).
+    """
+    [one_key] = [mutant for mutant in MUTANTS if mutant.name == "one key for all agents"]
+    subject = Subject(problems.random(agents=4, S=5, A=3, gamma=0.5), 0.2, 5, 17, 4, "random")
+    found = decided(floors.in_N(hunt.planted(subject, one_key), QUICK.sweeps)[0])
+    assert {row.claim: row.verdict for row in found}["Theorem 2, floor in N"] == FAIL

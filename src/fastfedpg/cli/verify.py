@@ -1,11 +1,12 @@
 """`fastfedpg verify`: do the paper's claims hold on a problem; or, for a deployed run, does it equal its simulation?"""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -18,7 +19,7 @@ from fastfedpg.errors import InputError, printable
 from fastfedpg.verify.options import Show, VerifySettings
 
 SECONDS = 5.0
-"""Between two lines about one part."""
+"""After which a part that goes on is told of again, and how far it is."""
 EXAMPLE = "fastfedpg verify --problem compromise --tau 0.1 --quick"
 
 
@@ -108,21 +109,35 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
 
 @contextmanager
 def _stages(errors: Console, parts: int) -> Iterator[Show]:
-    """A bar on a terminal; elsewhere a line for each part that begins, and for what is done in it every few seconds."""
+    """A bar on a terminal; elsewhere a line for each part that begins, and every few seconds one for how far it is."""
     began = time.monotonic()
     if not errors.is_terminal:
-        last = {"part": -1, "at": began}
+        now: dict[str, Any] = {"part": -1, "title": ""}
+        over = threading.Event()
 
-        def line(part: int, title: str) -> None:
-            now = time.monotonic()
-            if part == last["part"] and now - last["at"] < SECONDS:
-                return
-            last.update(part=part, at=now)
-            seconds = now - began
-            words = f"verify: part {part + 1} of {parts}, {title} ({seconds:.0f} s so far)"
+        def tell() -> None:
+            words = (
+                f"verify: part {now['part'] + 1} of {parts}, {now['title']} ({time.monotonic() - began:.0f} s so far)"
+            )
             errors.print(words, soft_wrap=True, highlight=False, markup=False)
 
-        yield line
+        def remind() -> None:
+            while not over.wait(SECONDS):
+                tell()
+
+        def show(part: int, title: str) -> None:
+            begins = part != now["part"]
+            now.update(part=part, title=title)
+            if begins:
+                tell()
+
+        reminder = threading.Thread(target=remind, daemon=True)
+        reminder.start()
+        try:
+            yield show
+        finally:
+            over.set()
+            reminder.join()
         return
     with Progress(
         SpinnerColumn(), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}", markup=False),

@@ -34,13 +34,14 @@ def pilot(
     rounds: int = 1000,
     target: float = 1e-10,
     every: int = 25,
+    heard: Callable[[int], None] = lambda steps: None,
 ) -> Pilot:
     """Exact gradient descent on J with step 1/L(theta): theta <- theta - (1/L) mean_i grad J_i.
 
     L(theta) is the largest Hessian norm of any J_i, found anew `every` so many steps, and after four times as many
     only every fourth time; a step that does not descend is halved, and stays so until then. It ends when the gap is at
     most `target` times the first, after `rounds` steps, or when nothing descends. `gaps_of` is J - J*, or J less a
-    lower bound: mu is then too small rather than too large.
+    lower bound: mu is then too small rather than too large. `heard` is told the number of steps so far.
     Both functions are pure JAX; all is in 64-bit mode.
     """
     norm = jax.jit(lambda theta: hessian_norm(gradients, theta))
@@ -72,6 +73,7 @@ def pilot(
             smooth.append(float(norm(ahead)))
         theta, g = ahead, slope(ahead)
         thetas.append(theta)
+        heard(len(thetas) - 1)
         norms_sq.append(float(g @ g))
         gaps.append(float(gap))
     smooth.append(float(norm(theta)))

@@ -59,7 +59,7 @@ def _given(settings: VerifySettings, known: AnyProblem) -> Iterator[Part]:
         why = "there is one action only" if subject.tabular.A == 1 else "all rewards are the same"
         raise InputError(f"problem '{known.name}': {why}, so there is nothing to learn and no claim to check")
     yield from _structure(subject, effects)
-    yield _algorithm(subject, effects)
+    yield _algorithm(subject)
     yield _estimators(subject)
     yield from _rounds(subject, effects)
     yield _dominated(subject, effects)
@@ -86,7 +86,7 @@ def _usual(settings: VerifySettings) -> Iterator[Part]:
     different = replace(different, rho=np.random.default_rng(0).dirichlet(np.ones(5), 4))
     kernels = _subject(settings, different, "random, own kernels and rho, tau = 0.2", 0.2)
     yield from _structure(entropy, effects)
-    yield _algorithm(entropy, effects)
+    yield _algorithm(entropy)
     yield _estimators(hunt.small(settings.first_seed))
     yield from _rounds(entropy, effects)
     yield from (_exact_round(kernels, effects), _replicas(kernels, effects))
@@ -156,10 +156,8 @@ def _structure(subject: Subject, effects: Effects) -> Iterator[Part]:
     yield Part(f"noise on {subject.name}", drawn)
 
 
-def _algorithm(subject: Subject, effects: Effects) -> Part:
-    return _rows(
-        "Algorithm 1, step by step,", subject, lambda: identity.rows(subject, subject.replicas(effects.replicas))
-    )
+def _algorithm(subject: Subject) -> Part:
+    return _rows("Algorithm 1, step by step,", subject, lambda: identity.rows(subject))
 
 
 def _estimators(subject: Subject) -> Part:

@@ -12,6 +12,9 @@ from fastfedpg.verify.claims.rates import Course
 from fastfedpg.verify.verdict import CONTROL, FAIL, VACUOUS, Row, mean_of
 
 GUIDE: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
+LINEAR, PLAIN = "Theorem 2, exact", "Theorem 2, no entropy"
+TICKS = 4
+"""Of an axis of rounds: numbers of five digits have room beside each other."""
 NAMES = ("linear", "truncation", "floors", "bias", "stationary", "tightness")
 
 
@@ -24,7 +27,7 @@ def draw(out: Path, rows: Sequence[Row], data: dict[str, Any]) -> list[Path]:
         "bias": bias,
     }
     if data.get("linear") or data.get("plain"):
-        made += linear(out / "linear", data.get("linear", {}), data.get("plain"))
+        made += linear(out / "linear", rows, data.get("linear", {}), data.get("plain"))
     if data.get("stationary") or data.get("crowds"):
         made += stationary(out / "stationary", data.get("stationary"), data.get("crowds"))
     for name, drawer in drawers.items():
@@ -33,10 +36,19 @@ def draw(out: Path, rows: Sequence[Row], data: dict[str, Any]) -> list[Path]:
     return made + tightness(out / "tightness", rows)
 
 
-def linear(path: Path, courses: dict[str, Course], slow: Course | None) -> list[Path]:
-    """Gaps without noise: a straight line where gradient domination holds, 1/t where it does not."""
+def said(rows: Sequence[Row], begin: str, problem: str | None = None) -> str:
+    """What the table says of claims that begin so, each by its last words."""
+    found = [row for row in rows if row.claim.startswith(begin) and problem in (None, row.problem)]
+    last = lambda row: row.claim.removeprefix(begin).strip(" :,")
+    return ", ".join(f"{last(row)} {row.words}".strip() for row in found)
+
+
+def linear(path: Path, rows: Sequence[Row], courses: dict[str, Course], slow: Course | None) -> list[Path]:
+    """Gaps without noise, which (13) wants to be straight lines where (12) holds; titles have the table's verdicts."""
     panels = len(courses) + (slow is not None)
     with drawing() as Figure:
+        from matplotlib.ticker import MaxNLocator
+
         figure = Figure(figsize=(1.2 + 3.6 * panels, 3.4), layout="constrained")
         axes = figure.subplots(1, panels, squeeze=False)[0]
         for k, (axis, (name, course)) in enumerate(zip(axes, courses.items(), strict=False)):
@@ -44,7 +56,8 @@ def linear(path: Path, courses: dict[str, Course], slow: Course | None) -> list[
             axis.semilogy(course.rounds[shown], course.gaps[shown], label="measured", **{**look(k), "marker": None})
             axis.semilogy(course.rounds, course.promised, label="(1 - alpha mu/4)^t", **GUIDE)
             axis.set(xlabel="round t")
-            axis.set_title(plain(f"{name}: (12) holds"), fontsize=10)
+            axis.xaxis.set_major_locator(MaxNLocator(TICKS))
+            axis.set_title(plain(f"{name}\n{said(rows, LINEAR, name)}"), fontsize=10)
             axis.legend(frameon=False, fontsize=8)
         if slow is not None:
             axis, late = axes[-1], slow.rounds > 0
@@ -52,10 +65,10 @@ def linear(path: Path, courses: dict[str, Course], slow: Course | None) -> list[
             like = slow.gaps[-1] * slow.rounds[-1] / slow.rounds[late]
             axis.loglog(slow.rounds[late], like, label="1/t", **GUIDE)
             axis.set(xlabel="round t, logarithmic")
-            axis.set_title("control, tau = 0: (12) fails", fontsize=10)
+            axis.set_title(f"tau = 0, where (12) fails\n{said(rows, PLAIN)}", fontsize=10)
             axis.legend(frameon=False, fontsize=8)
         axes[0].set_ylabel("gap J - J*, cost units")
-        heading(figure, "Theorem 2 without noise: linear where gradient domination holds")
+        heading(figure, "Theorem 2 without noise: how the gap falls")
         near = "Near 1e-16 float64 can't tell a table's J from J*; a regulator's gap is no difference."
         footing(figure, ["Computed, not sampled: no intervals.", near])
         return save(figure, path)
@@ -117,6 +130,8 @@ def stationary(path: Path, longer: Sweep | None, crowds: Sweep | None) -> list[P
             _sweep(axis, sweep, 0, sweep.label.partition(",")[0])
             _guide(axis, sweep, power, guide)
             axis.set(xscale="log", yscale="log", xlabel=x)
+            axis.set_xticks(sweep.x, [f"{value:,.0f}" for value in sweep.x])
+            axis.set_xticks([], minor=True)  # whose labels would stand on each other where there are few decades
             axis.set_title(title, fontsize=10)
             axis.legend(frameon=False, fontsize=8)
         axes[0].set_ylabel("mean of ||grad J||^2 over the rounds")

@@ -16,7 +16,6 @@ from fastfedpg.verify.options import Show
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import FAIL, FAMILY, PASS, Row, decided
 
-REPLICAS = 256
 NONE = "none: as it is"
 SHARED = ("exact", "truncated", "gradients", "_compiled")
 """What no mutant is planted in: computed once."""
@@ -63,7 +62,7 @@ def planted(subject: Subject, mutant: Mutant) -> Subject:
 
 def cheap(subject: Subject, estimator: bool = False) -> Iterator[Row]:
     """The rows that a mutant is hunted with, those about estimators first or last."""
-    kinds = (lambda: identity.rows(subject, REPLICAS), lambda: estimators.rows(subject))
+    kinds = (lambda: identity.rows(subject), lambda: estimators.rows(subject))
     for rows in kinds[::-1] if estimator else kinds:
         yield from rows()
 

@@ -12,9 +12,12 @@ from jax import lax
 from fastfedpg.algorithms.fast_fedpg import fast_fedpg
 from fastfedpg.core import Algorithm, Batch, Oracle, Own, Problem, RngKey, Task, Theta
 from fastfedpg.runtime import Schedule, simulate_records
+from fastfedpg.verify.listening import counted
 
 AT_ONCE = 256
 """Gradients that are computed together."""
+BLOCK = 1024
+"""Points of each agent between two words about how far it is."""
 
 
 class Seen(NamedTuple):
@@ -128,9 +131,12 @@ def estimates(watched: Problem, theta: Any, samples: int, first_seed: int = 0) -
 def gradients_at(problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """Each agent's own answer at its own points (R, N, H, d)."""
     R, N, H, d = thetas.shape
-
-    found = _answers(problem.oracle, problem.tasks, np.swapaxes(thetas, 0, 1).reshape(N, R * H, d))
-    return np.swapaxes(np.asarray(found).reshape(N, R, H, d), 0, 1)
+    points = np.swapaxes(thetas, 0, 1).reshape(N, R * H, d)
+    size = min(BLOCK, R * H)
+    starts = range(0, R * H, size)
+    blocks = [np.arange(start, start + size) % (R * H) for start in starts]  # all of one length: one program
+    found = [np.asarray(_answers(problem.oracle, problem.tasks, points[:, block])) for block in counted(blocks)]
+    return np.swapaxes(np.concatenate(found, axis=1)[:, : R * H].reshape(N, R, H, d), 0, 1)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -13,6 +13,7 @@ from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.problems import AnyProblem, TabularProblem, with_oracle
 from fastfedpg.theory import Pilot, pilot, theorem1_step_limit
+from fastfedpg.verify.listening import say
 from fastfedpg.verify.recording import recording
 
 PILOT = 2000
@@ -79,7 +80,8 @@ class Subject:
     @cached_property
     def pilot(self) -> Pilot:
         """An exact run to the optimum."""
-        return pilot(self.gradients, self.known.gap(self.tau), self.exact.theta0, PILOT, TARGET)
+        heard = lambda steps: say(f"step {steps:,} of an exact run to the optimum")
+        return pilot(self.gradients, self.known.gap(self.tau), self.exact.theta0, PILOT, TARGET, heard=heard)
 
     @cached_property
     def least(self) -> float:

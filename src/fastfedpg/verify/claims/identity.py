@@ -14,14 +14,16 @@ ETA, ALPHA_G = 0.3, 0.5
 """Any will do: identities hold for all. They are not 1, so that leaving one of them out shows."""
 ROUNDS = 2
 """A memory that is not renewed is right in the first round."""
+REPLICAS = 256
+"""With which cross terms of a quarter of the noise are seen."""
 FEW = 8
 """Replicas of a round whose identities alone are looked at."""
 
 
-def rows(subject: Subject, replicas: int) -> Iterator[Row]:
+def rows(subject: Subject, replicas: int = REPLICAS) -> Iterator[Row]:
     """(6), (7), the number of estimates, and noise whose cross terms vanish; then (6) and (7) with `reuse` and `B0`."""
     B0 = subject.B + 1
-    seen = _recorded(subject, replicas, ALPHA_G)
+    seen = _recorded(subject, subject.replicas(replicas), ALPHA_G)
     yield from _algebra(subject, seen, "")
     yield _estimates(subject, seen, "", subject.B * (subject.H + 1))
     yield cross_terms(subject, seen.rounds[0])
