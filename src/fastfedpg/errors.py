@@ -9,6 +9,14 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception says, on one line; somebody's own may not even be able to."""
+    try:
+        return " ".join(str(error).split())
+    except Exception as why:
+        return f"(what it says is not known: its own __str__ raised {type(why).__name__})"
+
+
 class Told(Exception):
     """Words for a person, which may quote a file or somebody's code: they are printable, on one line."""
 

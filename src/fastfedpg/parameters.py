@@ -92,6 +92,13 @@ def fit(what: str, hint: Any, value: Any) -> Any:
     return read_parameter(what, of_type(what, hint), value)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be written into a configuration."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, int | float | str)
+
+
 def bind(what: str, parameters: Mapping[str, Parameter], args: Mapping[str, Any]) -> dict[str, Any]:
     """Every argument of a factory: those that are given, as what they must be, and the defaults of the others."""
     for name in args:
@@ -103,8 +110,10 @@ def bind(what: str, parameters: Mapping[str, Parameter], args: Mapping[str, Any]
             bound[name] = read_parameter(f"argument {name} of {what}", parameter, args[name])
         elif parameter.default is NEEDED:
             raise InputError(f"{what} needs {name}: give --{name.replace('_', '-')} ({parameter.kind.words})")
-        else:
+        elif _is_plain(parameter.default):
             bound[name] = parameter.default
+        else:
+            continue  # a user's own function knows it itself, and nowhere else can it be written down
         if parameter.letter:
             check_letter(name, bound[name])
     return bound

@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.errors import InputError, text_of, unknown
 from fastfedpg.parameters import bind
 from fastfedpg.signatures import Described, describe_function, describe_source
 
@@ -110,7 +111,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
     if place.endswith(".py") and not Path(place).is_file():
         raise InputError(f"{what}: no file {place} in {Path.cwd()}, where this was started")
     try:
-        with importable(Path.cwd() / folder):
+        with importable(Path.cwd() / folder), in_place():
             found = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(module)
     except BaseException as error:
         if type(error) is KeyboardInterrupt:
@@ -143,13 +144,24 @@ def _check_signature(what: str, made: Callable[..., Any]) -> None:
 def told(what: str, instead: str = "") -> Iterator[None]:
     """Whatever a user's own code raises, as a mistake in words; Ctrl-C stays what it is, and so does what we say."""
     try:
-        yield
+        with in_place():
+            yield
     except InputError:
         raise
     except BaseException as error:
         if type(error) is KeyboardInterrupt:
             raise
         raise InputError(f"{what}: {raised(error)}{instead}") from error
+
+
+@contextmanager
+def in_place() -> Iterator[None]:
+    """Wherever somebody's code goes, we stay where this was started: that is what relative names mean."""
+    here = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(here)
 
 
 _LOADED: dict[Path, tuple[str, Any]] = {}
@@ -194,7 +206,7 @@ def raised(error: BaseException) -> str:
     every = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
     frames = [f for f in every if "site-packages" not in f.filename] or every
     where = f" ({frames[0].filename}, line {frames[0].lineno})" if frames else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"
+    return f"{type(error).__name__}: {text_of(error)}{where}"
 
 
 def source_hash(name: str) -> str:

@@ -41,6 +41,16 @@ def policy(observations, actions, normalise):
 def oracle(game):
     raise Base("of my own")
 
+class Unsaid(ValueError):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+def unsaid():
+    raise Unsaid
+
+async def later():
+    return 3
+
 def escapes():
     raise ValueError("red \\x1b[31m\\nfastfedpg: all is well \\x9b2J \\u202e")
 """
@@ -86,6 +96,9 @@ WORDS = {
     "--algorithm refused_code:algorithm": "algorithm 'refused_code:algorithm': Base: of my own (",
     "--problem cart-pole --oracle gpomdp --policy refused_code:policy": "policy' can't be made: Base: of my own (",
     "--problem cart-pole --oracle refused_code:oracle --policy linear": "oracle', in its first round: Base: of my",
+    "--problem refused_code:unsaid": "can't be made: Unsaid: (what it says is not known: its own __str__ raised",
+    "--algorithm refused_code:unsaid": "unsaid': (what it says is not known: its own __str__ raised RuntimeError)",
+    "--algorithm refused_code:later": "returns a coroutine; it must return a fastfedpg.Algorithm",
     "--problem refused_code:escapes": "ValueError: red \\x1b[31m fastfedpg: all is well \\x9b2J \\u202e (",
 }  # fmt: skip
 

@@ -1,11 +1,12 @@
 """The algorithm that a configuration names, with its settings."""
 
+import inspect
 from typing import Any
 
 from fastfedpg import optimisers
 from fastfedpg.algorithms.wrappers.normalised import normalised
 from fastfedpg.core import Algorithm
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment.config import Config
 from fastfedpg.policies import Policy
 from fastfedpg.problems import AnyProblem
@@ -30,8 +31,10 @@ def make(chosen: Choice, **other: Any) -> Algorithm:
         except ValueError as error:  # a setting that can't be: it says what is wrong
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"algorithm '{chosen.name}': {error}") from None
+            raise InputError(f"algorithm '{chosen.name}': {text_of(error)}") from None
     if not isinstance(made, Algorithm):
+        if inspect.iscoroutine(made):
+            made.close()  # or Python complains that nobody awaited it
         what = type(made).__name__
         raise InputError(f"algorithm '{chosen.name}' returns a {what}; it must return a fastfedpg.Algorithm")
     return made

@@ -4,6 +4,8 @@ import os
 import traceback
 from pathlib import Path
 
+from fastfedpg.errors import text_of
+
 
 class Wrong(Exception):
     """What an environment did that it should not."""
@@ -20,4 +22,4 @@ def blamed(why: BaseException) -> str:
     ours = (here, library, "site-packages", "dist-packages", "<frozen")
     theirs = [x for x in frames if not any(part in x.filename for part in ours)]
     place = (theirs or list(frames))[-1]
-    return f"{type(why).__name__}: {' '.join(str(why).split())} ({place.filename}:{place.lineno})"
+    return f"{type(why).__name__}: {text_of(why)} ({place.filename}:{place.lineno})"

@@ -112,6 +112,9 @@ def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: 
         observations[:, k] = now[:used]
         choices[:, k] = choice[:used]
         for j, paid, ended, cut in envs.step(acts, playing, now, beat):
+            if isinstance(paid, str | bytes):  # which float would read
+                beat[1] = j
+                raise Wrong(f"the reward is {paid[:50]!r}, a {type(paid).__name__}; it must be a number")
             reward = float(paid)
             if not lo <= reward <= hi:
                 beat[1] = j

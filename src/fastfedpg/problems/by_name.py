@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 from typing import Any
 
 from fastfedpg.core import Problem
@@ -106,12 +107,24 @@ def _own(
 
 
 def _close(made: Any) -> None:
-    """Close what a function has built in this process: what is played is made anew, where it is played."""
-    from fastfedpg.gym_workers.adapter import is_environment
+    """Close what a function has built in this process: what is played is made anew, where it is played.
 
-    for env in filter(is_environment, made if isinstance(made, list | tuple) else [made]):
-        with suppress(Exception):
-            env.close()
+    Whatever somebody's `close` makes of it, and in the time that it has there too: so it is not waited for.
+    """
+    from fastfedpg.gym_workers.adapter import is_environment
+    from fastfedpg.gym_workers.worker_handle import CLOSE_SECONDS
+
+    envs = [*filter(is_environment, made if isinstance(made, list | tuple) else [made])]
+
+    def close() -> None:
+        for env in envs:
+            with suppress(BaseException):
+                env.close()
+
+    if envs:
+        closing = Thread(target=close, daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
 
 
 def _split(problem: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
