@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastfedpg import TabularProblem
+from fastfedpg.problems import Sparse
 
 
 def small_problem(N=3, S=4, A=3, gamma=0.8, seed=0, kernels=False, rhos=False) -> TabularProblem:
@@ -15,6 +16,17 @@ def small_problem(N=3, S=4, A=3, gamma=0.8, seed=0, kernels=False, rhos=False) -
     P = rng.dirichlet(np.ones(S), (N, S, A) if kernels else (S, A))
     rho = rng.dirichlet(np.ones(S), N if rhos else None)
     return TabularProblem(P, rng.uniform(size=(N, S, A)), rho, gamma)
+
+
+def sparse_problem(N=3, S=7, A=3, W=4, gamma=0.8, seed=0, kernels=False) -> TabularProblem:
+    """Rows drawn with replacement, so that states repeat, and with one entry of each row padding."""
+    rng = np.random.default_rng(seed)
+    shape = (N, S, A) if kernels else (S, A)
+    p = rng.dirichlet(np.ones(W), shape)
+    p[..., 1] += p[..., 0]
+    p[..., 0] = 0.0
+    P = Sparse(rng.integers(S, size=(*shape, W)), p)
+    return TabularProblem(P, rng.uniform(size=(N, S, A)), rng.dirichlet(np.ones(S)), gamma)
 
 
 def policy(theta: np.ndarray, S: int, A: int) -> np.ndarray:

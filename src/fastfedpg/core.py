@@ -10,7 +10,7 @@ Signs are the paper's: agents minimise a cost, and an oracle answers with the gr
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -171,20 +171,31 @@ class Evaluation(NamedTuple):
     returns: Any  # (…, N): each agent's expected discounted reward; in environments its mean return of an episode
 
 
+class Evaluate(Protocol):
+    """What policies are worth: thetas (runs, d), or (runs, N, d), and the training seed of each.
+
+    Where nothing is known exactly, a seed has episodes of its own; without seeds they are those of seed 0.
+    """
+
+    def __call__(self, thetas: Any, seeds: Any = None) -> Evaluation:
+        """One row for each run."""
+        ...
+
+
 class Problem(NamedTuple):
     """N agents' tasks with one kind of oracle: all that a runtime needs to know.
 
     `tasks` is a pytree with leading axis N, `ids` the agents' numbers in the random keys, `oracle(task)` builds an
-    agent's oracle, `evaluate(thetas)` is the edge where costs become rewards again. Where not every theta has a value,
-    `why_undefined(theta)` says in words why this one has none, and nothing where it has one; `explain_batch(batch)`
-    does so for what was played. `host_error()` is what an environment outside JAX has raised, of which JAX says
-    little; `release()` ends its processes until it is played again.
+    agent's oracle, `evaluate(thetas, seeds)` is the edge where costs become rewards again. Where not every theta has a
+    value, `why_undefined(theta)` says in words why this one has none, and nothing where it has one;
+    `explain_batch(batch)` does so for what was played. `host_error()` is what an environment outside JAX has raised, of
+    which JAX says little; `release()` ends its processes until it is played again.
     """
 
     tasks: Task
     ids: Int[Any, " N"]
     oracle: Callable[[Task], Oracle]
-    evaluate: Callable[[Any], Evaluation]
+    evaluate: Evaluate
     theta0: Any
     why_undefined: Callable[[Any], str] | None = None
     explain_batch: Callable[[Batch], str] | None = None

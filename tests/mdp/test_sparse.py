@@ -27,17 +27,6 @@ def dense(P: Sparse) -> np.ndarray:
     return full
 
 
-def sparse_problem(N=3, gamma=0.8, seed=0, kernels=False) -> TabularProblem:
-    """Rows drawn with replacement, so that states repeat, and with one entry of each row padding."""
-    rng = np.random.default_rng(seed)
-    shape = (N, S, A) if kernels else (S, A)
-    p = rng.dirichlet(np.ones(W), shape)
-    p[..., 1] += p[..., 0]
-    p[..., 0] = 0.0
-    P = Sparse(rng.integers(S, size=(*shape, W)), p)
-    return TabularProblem(P, rng.uniform(size=(N, S, A)), rng.dirichlet(np.ones(S)), gamma)
-
-
 def written_out(p: TabularProblem) -> TabularProblem:
     return TabularProblem(dense(p.P), p.reward, p.rho, p.gamma)
 
@@ -52,7 +41,7 @@ def how(request, monkeypatch):
 
 
 def test_the_problem_repeats_states_and_has_padding():
-    p = sparse_problem()
+    p = ref.sparse_problem()
     assert any(len(set(row)) < W for row in p.P.next.reshape(-1, W))
     assert (p.P.p[..., 0] == 0).all()
 
@@ -60,7 +49,7 @@ def test_the_problem_repeats_states_and_has_padding():
 @pytest.mark.parametrize("tau", [0.0, 0.3])
 def test_every_function_gives_what_it_gives_for_the_dense_kernel(how, tau):
     """Relative to the largest entry, the norm of the stated tolerance; gradients and optima add up several solves."""
-    p = sparse_problem()
+    p = ref.sparse_problem()
     full, sparse = jnp.asarray(dense(p.P)), transitions.as_kernel(p.P)
     cost, rho, log_pi = jnp.asarray(p.cost[0]), jnp.asarray(p.rho), finite.log_softmax_policy(_theta(), S, A)
     functions = {
@@ -91,7 +80,7 @@ def _theta(seed: int = 1) -> jax.Array:
 @pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("oracle", ["exact", "truncated"])
 def test_oracles_that_know_the_mdp(oracle, kernels):
-    p = sparse_problem(kernels=kernels)
+    p = ref.sparse_problem(kernels=kernels)
     settings = {"K": 9} if oracle == "truncated" else {}
     ask = lambda q: jax.vmap(lambda task: q.oracle(task).gradient(_theta(), (), ()))(jax.tree.map(jnp.asarray, q.tasks))
     expected = ask(with_oracle(written_out(p), oracle, tau=0.2, **settings))
@@ -140,7 +129,7 @@ KNOWN = {
 @pytest.mark.parametrize("kernels", [False, True])
 def test_what_is_known_of_a_problem_is_the_same(kernels, what, monkeypatch):
     """Also when agents are taken two at a time."""
-    p = sparse_problem(N=5, kernels=kernels)
+    p = ref.sparse_problem(N=5, kernels=kernels)
     monkeypatch.setattr(tabular_exact, "AT_A_TIME", 2 * S * S)
     np.testing.assert_allclose(
         KNOWN[what](p, 0.3), KNOWN[what](written_out(p), 0.3), rtol=0 if what == "own_optima" else 1e-7, atol=1e-12
@@ -151,7 +140,7 @@ def test_what_is_known_of_a_problem_is_the_same(kernels, what, monkeypatch):
 @pytest.mark.parametrize("kernels", [False, True])
 def test_evaluation_is_the_same(kernels, own, monkeypatch):
     """Of one policy for all and of one per agent, when agents are taken two at a time."""
-    p, tau = sparse_problem(N=5, kernels=kernels), 0.3
+    p, tau = ref.sparse_problem(N=5, kernels=kernels), 0.3
     thetas = np.random.default_rng(5).normal(size=(2, 5, S * A)) if own else np.asarray(_theta())[None]
     expected = tabular_exact.evaluator(written_out(p), tau)(thetas)
     monkeypatch.setattr(tabular_exact, "AT_A_TIME", 2 * S * S)
@@ -246,7 +235,7 @@ def test_a_garnet_of_ten_thousand_states_has_its_optimum_below_every_policy():
 
 def test_files_bring_the_same_sparse_problem(tmp_path):
     for kernels in (False, True):
-        p = sparse_problem(kernels=kernels)
+        p = ref.sparse_problem(kernels=kernels)
         p.save(tmp_path / "mine.npz")
         with np.load(tmp_path / "mine.npz") as file:
             assert set(file.files) == {"next", "p", "reward", "rho", "gamma"}
@@ -312,15 +301,15 @@ def test_a_file_with_other_names_is_told_both_forms(names, says, tmp_path):
 
 
 def test_one_agents_part_of_sparse_kernels():
-    p = sparse_problem(kernels=True)
+    p = ref.sparse_problem(kernels=True)
     part = p.only(2)
     np.testing.assert_array_equal(part.P.next, p.P.next[2:])
     assert tabular_exact.J(part, np.zeros(S * A)) == pytest.approx(tabular_exact.J_i(p, np.zeros(S * A))[2], rel=1e-13)
-    assert sparse_problem().only(2).P.p.shape == (S, A, W)
+    assert ref.sparse_problem().only(2).P.p.shape == (S, A, W)
 
 
 def test_fingerprints_tell_sparse_problems_apart():
-    p = sparse_problem()
+    p = ref.sparse_problem()
     moved = Sparse((p.P.next + 1) % S, p.P.p)
     seen = {
         checkpoints.identity(Config(), q, None, "1").problem
@@ -332,7 +321,7 @@ def test_fingerprints_tell_sparse_problems_apart():
 def test_pictures_of_sparse_problems():
     from matplotlib import pyplot as plt
 
-    for p in (sparse_problem(kernels=True), sparse_problem()):
+    for p in (ref.sparse_problem(kernels=True), ref.sparse_problem()):
         _, axes = plt.subplots(1, 4)
         problem_picture.draw_tables(list(axes), p, p.agents)
         drawn = np.asarray(axes[3].images[0].get_array())
@@ -344,7 +333,7 @@ def test_pictures_of_sparse_problems():
         "transitions: not drawn for more than 500 states"
     ]
     plt.close("all")
-    p = sparse_problem(kernels=True)
+    p = ref.sparse_problem(kernels=True)
     nowhere = Grid(2, 3, {}, {}, cells=(0, 1, 2, 3, 4, 5, -1))
     on_grid = [TabularProblem(P, p.reward, p.rho, p.gamma, grid=nowhere) for P in (p.P, dense(p.P))]
     got, wanted = (problem_picture.displacement(q, 1) for q in on_grid)

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_sparse import sparse_problem
 
 import reference as ref
 from fastfedpg import Config, Diverged, InputError, fast_fedpg, loop, scaffold_pg, simulate, with_oracle
@@ -16,12 +15,12 @@ from fastfedpg.experiment.plan import plan
 from fastfedpg.oracles import critic
 from fastfedpg.policies import linear, table
 from fastfedpg.problems import Sparse, TabularProblem, as_environments, with_policy
-from fastfedpg.problems.with_policy import EVALUATION, explain_episodes
+from fastfedpg.problems.with_policy import evaluation_key, explain_episodes
 from fastfedpg.runtime import Schedule, loop_records, message_sizes, simulate_records, walk
 from fastfedpg.spaces import Discrete, box
 
 DENSE = ref.small_problem(N=3, S=4, A=3, seed=50)
-SPARSE = sparse_problem(seed=51)
+SPARSE = ref.sparse_problem(seed=51)
 K, B, M = 2, 8, 4000
 
 
@@ -263,33 +262,42 @@ def paid(task, s, a):
 ENVIRONMENTS = handmade(paid)
 
 
-def test_evaluation_is_the_same_episodes_for_all():
+def test_evaluation_is_the_same_episodes_for_all_methods_and_others_for_each_seed():
     """Played by hand with each agent's key: J is a discounted cost, returns are sums, of each theta's own task."""
     problem = with_policy(ENVIRONMENTS, POLICY, "gpomdp", B=2, episodes=5)
-    thetas = np.random.default_rng(56).normal(size=(2, 2, 4))
+    thetas, seeds = np.random.default_rng(56).normal(size=(2, 2, 4)), [3, 8]
     J, returns = np.zeros((2, 2)), np.zeros((2, 2))
-    go = jax.jit(
-        lambda task, theta, i: ENVIRONMENTS.play(POLICY, task, theta, key_for(EVALUATION, 0, "evaluation", i), 5, 3)
-    )
+    go = jax.jit(lambda task, theta, seed, i: ENVIRONMENTS.play(POLICY, task, theta, evaluation_key(seed, i), 5, 3))
     for run, i in np.ndindex(2, 2):
-        found = go(float(i), thetas[run, i], i)
+        found = go(float(i), thetas[run, i], seeds[run], i)
         J[run, i] = -np.mean(found.rewards @ 0.9 ** np.arange(3))
         returns[run, i] = np.mean(found.rewards.sum(axis=1))
-    own = problem.evaluate(thetas)
+    own = problem.evaluate(thetas, seeds)
     np.testing.assert_allclose(own.J, J.mean(axis=1), atol=1e-12)
     np.testing.assert_allclose(own.returns, returns, atol=1e-12)
     assert np.isnan(own.gap).all()
-    swapped = problem.evaluate(thetas[:, ::-1])
+    swapped = problem.evaluate(thetas[:, ::-1], seeds)
     assert np.abs(swapped.returns - own.returns).max() > 0.1, "it matters whose theta is whose"
-    common = problem.evaluate(thetas[:, 0])
+    common = problem.evaluate(thetas[:, 0], seeds)
     np.testing.assert_allclose(common.returns[:, 0], returns[:, 0], atol=1e-12)
-    again = with_policy(ENVIRONMENTS, POLICY, "reinforce", B=7, episodes=5).evaluate(thetas[:, 0])
+    again = with_policy(ENVIRONMENTS, POLICY, "reinforce", B=7, episodes=5).evaluate(thetas[:, 0], seeds)
     np.testing.assert_array_equal(again.J, common.J)
-    starts = [next(loop_records(problem, a, Schedule(1, theta0=thetas[0, 0], first_seed=s))) for a, s in SEEDED]
-    assert {float(record.evaluation.J[0]) for record in starts} == {float(common.J[0])}
+    same = np.broadcast_to(thetas[0, 0], (2, 4))
+    one, two = (problem.evaluate(same, pair).J for pair in ([3, 8], [8, 3]))
+    assert one[0] != one[1]
+    np.testing.assert_array_equal(one, two[::-1])
+    for algorithm, records in ((fast_fedpg(0.1, 1), loop_records), (scaffold_pg(0.1, 1), simulate_records)):
+        begin = next(records(problem, algorithm, Schedule(1, seeds=6, theta0=thetas[0, 0], first_seed=3)))
+        np.testing.assert_array_equal(begin.evaluation.J[[0, 5]], one)
 
 
-SEEDED = [(fast_fedpg(0.1, 1), 0), (scaffold_pg(0.1, 1), 3)]
+def test_the_spread_over_seeds_has_the_error_of_the_episodes_in_it():
+    """One policy, 400 seeds of 5 episodes: its worth lies within 4 standard errors of their mean (1 in 16,000 not)."""
+    theta, few, many = np.full(4, 0.4), *(with_policy(ENVIRONMENTS, POLICY, B=1, episodes=n) for n in (5, 50_000))
+    found = few.evaluate(np.broadcast_to(theta, (400, 4)), np.arange(400)).J
+    error = found.std(ddof=1) / 20
+    assert error > 1e-3, "the episodes differ"
+    assert abs(found.mean() - many.evaluate(theta[None], [400]).J[0]) < 4 * error
 
 
 def gradient(problem, task, theta):

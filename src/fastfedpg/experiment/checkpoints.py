@@ -28,7 +28,7 @@ from fastfedpg.runtime import Standing
 from fastfedpg.runtime.pytrees import arrays_of, restored
 
 FOLDER, ARRAYS, ABOUT = "checkpoints", "state.safetensors", "checkpoint.toml"
-FORMAT = 2
+FORMAT = 3
 KEPT = 2
 THETA = "theta"
 """The name of the last recorded policy among the arrays."""

@@ -142,7 +142,7 @@ def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
     return Problem(np.zeros(config.agents), ids, lambda task: counting_oracle(lambda B: 0), _unknown, start), theta0
 
 
-def _unknown(thetas: Any) -> Evaluation:
+def _unknown(thetas: Any, seeds: Any = None) -> Evaluation:
     raise InputError("the problem is private: only the agents' own sites can evaluate a policy (fastfedpg server)")
 
 

@@ -29,7 +29,7 @@ class RunSettings:
         "In environments: measure the observations' mean and spread once, before the first round, and keep them.",
     )
     evaluation_episodes: int = setting(
-        16, "policy", "In environments: episodes of each agent, on fixed seeds, that say what a policy is worth."
+        16, "policy", "In environments: episodes of each agent that say what a policy is worth, others for each seed."
     )
     rounds: int = setting(100, "run", "Communication rounds T.")
     seeds: int = setting(1, "run", "How many seeds run side by side.")

@@ -193,7 +193,7 @@ class Agent:
                 raise Malformed("a policy is to be evaluated with a memory that is not here")
             theta = np.asarray(self.site.algorithm.personalise(jnp.asarray(theta), there[name].memory))
         with _environment(), in_own_words(self.site.problem):
-            found = self.site.problem.evaluate(theta[None])
+            found = self.site.problem.evaluate(theta[None], [self.site.declared["seed"] or 0])  # no seed: own secrets
         value = {"J": np.float64(np.ravel(found.J)[0]), "return": np.float64(np.ravel(found.returns)[0])}
         return wire.pack({"agent": self.site.number}, value)
 

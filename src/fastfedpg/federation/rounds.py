@@ -96,7 +96,7 @@ class Rounds:
         def record() -> Record:
             current = np.asarray(algorithm.policy(run.state))[None]
             steps = np.array([run.taken * self.steps])
-            value = self._evaluated(current, run.memory_hashes, recorded == -1)
+            value = self._evaluated(current, seed, run.memory_hashes, recorded == -1)
             return Record(done, current, value, np.full(1, np.nan), steps, np.array([run.taken / problem.N]))
 
         for stop in schedule.recorded():
@@ -211,11 +211,11 @@ class Rounds:
                 raise Stopped(f"{what}: waited {self.terms.patience:g} s for {names(lacks)}: {Lost(lacks)}")
             self.roster.wait(lacks, end - time.monotonic())
 
-    def _evaluated(self, theta: np.ndarray, hashes: Sequence[str], first: bool) -> Evaluation:
+    def _evaluated(self, theta: np.ndarray, seed: int, hashes: Sequence[str], first: bool) -> Evaluation:
         """What the policy is worth, by whoever may say it; what nobody says is NaN."""
         N, unknown = self.problem.N, np.full(1, np.nan)
         if self.terms.evaluate == "server":
-            return self.problem.evaluate(theta)
+            return self.problem.evaluate(theta, [seed])
         values = np.full((2, N), np.nan)
         if self.terms.evaluate == "agents":
             silent = [i for i in range(N) if i in self.roster.nodes and not self.roster.tells[i]]

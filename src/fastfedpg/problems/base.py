@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fastfedpg.core import Evaluation, Problem
+from fastfedpg.core import Evaluate, Problem
 from fastfedpg.envs.environments import Environments
 from fastfedpg.policies import Acting
 from fastfedpg.problems.lqr import LQRProblem
@@ -96,7 +96,7 @@ class AnyProblem(Protocol):
     def lower_bound(self, tau: float = 0.0) -> float:
         """J*, or where dynamics differ the mean of the agents' own optima; in cost units."""
 
-    def evaluator(self, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+    def evaluator(self, tau: float = 0.0) -> Evaluate:
         """The runtimes' view of policies, in the user's units."""
 
     def gradients(self, tau: float = 0.0) -> Callable[[Any], Any]:

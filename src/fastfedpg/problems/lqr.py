@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastfedpg import policies
-from fastfedpg.core import Evaluation, Problem
+from fastfedpg.core import Evaluate, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES
 from fastfedpg.oracles.regulated import lqr
@@ -64,7 +64,7 @@ class LQRProblem(LQRArrays):
         """J*."""
         return self.optimum().J
 
-    def evaluator(self, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+    def evaluator(self, tau: float = 0.0) -> Evaluate:
         """The runtimes' view of gains."""
         return lqr_exact.evaluator(self)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from fastfedpg.core import Evaluation
+from fastfedpg.core import Evaluate, Evaluation
 from fastfedpg.errors import InputError
 from fastfedpg.mdp import regulator
 from fastfedpg.precision import float64
@@ -115,7 +115,7 @@ def _gap(Sigma_F: Any, W: Any, D: Any) -> Any:
     return jnp.sum(Sigma_F * (D.T @ W @ D))
 
 
-def evaluator(problem: LQRArrays) -> Callable[[Any], Evaluation]:
+def evaluator(problem: LQRArrays) -> Evaluate:
     """The runtimes' view of gains: thetas (k, d), or (k, N, d) for one gain per agent, to an Evaluation of k rows.
 
     Outside the stable set everything is NaN. The gap of a common gain is not a difference of two costs, which would
@@ -125,7 +125,7 @@ def evaluator(problem: LQRArrays) -> Callable[[Any], Evaluation]:
     J_star = J(problem.average(), F_star)
 
     @float64
-    def evaluate(thetas: Any) -> Evaluation:
+    def evaluate(thetas: Any, seeds: Any = None) -> Evaluation:
         F = np.asarray(thetas, np.float64)
         F = F.reshape(*F.shape[:-1], *problem.theta_shape)
         found = _evaluated(tuple(problem.model), problem.Q, problem.R, W, F_star, F)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from fastfedpg import policies
-from fastfedpg.core import Evaluation, Oracle, Problem, Task
+from fastfedpg.core import Evaluate, Oracle, Problem, Task
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.finite_env import finite
 from fastfedpg.envs.jax_env import play
@@ -69,7 +69,7 @@ class TabularProblem(TabularArrays):
         """J*, or where dynamics differ the mean of the agents' own optima."""
         return self.optimum(tau).J if self.shared else float(np.mean([best.J for best in self.own_optima(tau)]))
 
-    def evaluator(self, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+    def evaluator(self, tau: float = 0.0) -> Evaluate:
         """The runtimes' view of policies, in the user's units."""
         return tabular_exact.evaluator(self, tau)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from fastfedpg.core import Evaluation
+from fastfedpg.core import Evaluate, Evaluation
 from fastfedpg.errors import InputError
 from fastfedpg.mdp import finite
 from fastfedpg.mdp.transitions import as_kernel, direct
@@ -110,7 +110,7 @@ def own_optima(problem: TabularArrays, tau: float = 0.0) -> list[Best]:
     return [Best(float(c), policy) for c, policy in zip(np.asarray(costs), np.asarray(policies), strict=True)]
 
 
-def evaluator(problem: TabularArrays, tau: float = 0.0) -> Callable[[Any], Evaluation]:
+def evaluator(problem: TabularArrays, tau: float = 0.0) -> Evaluate:
     """The runtimes' view of a policy: thetas (n, d), or (n, N, d) for one policy per agent, to an Evaluation of n rows.
 
     Everything is in the user's units. With one policy per agent, J is the mean over agents of each one's own cost, and
@@ -123,7 +123,7 @@ def evaluator(problem: TabularArrays, tau: float = 0.0) -> Callable[[Any], Evalu
     arrays = cache(lambda: _arrays(problem))  # large, and needed only where agents differ in more than their rewards
 
     @float64
-    def evaluate(thetas: Any) -> Evaluation:
+    def evaluate(thetas: Any, seeds: Any = None) -> Evaluation:
         thetas = np.asarray(thetas, np.float64)
         if average is not None and thetas.ndim == 2:
             J, visits, norm_sq, _ = _common(average, thetas, gamma, tau)

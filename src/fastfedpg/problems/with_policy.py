@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Evaluation, Problem, Task, key_for
+from fastfedpg.core import Evaluation, Problem, RngKey, Task, key_for
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import EnvironmentFailed, InputError, unknown
@@ -19,7 +19,7 @@ from fastfedpg.problems.tabular_checks import oracle_settings as checked
 from fastfedpg.registry import is_own
 
 EVALUATION = 2**31 - 1
-"""The seed of the episodes that policies are compared on: no run's own, and the same for all methods and seeds."""
+"""The seed of the episodes that say what a policy is worth: no run's own. Each training seed has its own of them."""
 
 
 def settings_of(oracle: str) -> dict[str, bool]:
@@ -46,7 +46,7 @@ def with_policy(
         oracle: reinforce, gpomdp or actor_critic, whose own settings follow (B, baseline, lam, …).
         tau: entropy weight, in cost units.
         K: steps of an episode, if not the environments' horizon.
-        episodes: so many are played to see what a policy is worth, on fixed seeds of their own.
+        episodes: so many are played to see what a policy is worth, other ones for each training seed.
     """
     takes = settings_of(oracle)
     checked(oracle, takes, settings)
@@ -66,9 +66,9 @@ def with_policy(
         play = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps)
         return Game(policy, play, environments.gamma, scale, environments.reward_offset, stated, tau)
 
-    def worth(theta: Any, task: Task, i: Any) -> Worth:
+    def worth(theta: Any, seed: Any, task: Task, i: Any) -> Worth:
         here = game(task)
-        found = here.play(theta, key_for(EVALUATION, 0, "evaluation", i), episodes)
+        found = here.play(theta, evaluation_key(seed, i), episodes)
         J = here.discount(here.costs(theta, found)).sum(axis=1).mean() / scale
         return Worth(J, found.rewards.sum(axis=1).mean(), found)
 
@@ -86,6 +86,14 @@ def with_policy(
     )
 
 
+def evaluation_key(seed: Any, agent: Any) -> RngKey:
+    """The same for every method and round, so that differences are differences of policies.
+
+    And other ones for every seed: their error, too, is then in the spread over seeds, and in intervals made from it.
+    """
+    return jax.random.fold_in(key_for(EVALUATION, 0, "evaluation", agent), seed)
+
+
 class Worth(NamedTuple):
     """What a policy is worth to an agent: its mean discounted cost, its mean return, and the episodes that say so."""
 
@@ -95,11 +103,11 @@ class Worth(NamedTuple):
 
 
 class Evaluator:
-    """What policies are worth: each agent's mean discounted cost and its return, over episodes that never change."""
+    """What policies are worth: each agent's mean discounted cost and its return, over the episodes of a seed."""
 
     def __init__(
         self,
-        worth: Callable[[Any, Task, Any], Worth],
+        worth: Callable[[Any, Any, Task, Any], Worth],
         tasks: Task,
         ids: np.ndarray,
         stated: tuple[float, float] | None,
@@ -107,26 +115,29 @@ class Evaluator:
         self.tasks, self.ids, self.stated = tasks, ids, stated
         self.one = jax.jit(worth)
 
-        def every(thetas: Any, tasks: Task, ids: Any) -> tuple[Any, Any]:
-            agents = jax.vmap(lambda *given: worth(*given)[:2], in_axes=(None if thetas.ndim == 2 else 0, 0, 0))
-            return jax.vmap(agents, in_axes=(0, None, None))(thetas, tasks, ids)
+        def every(thetas: Any, seeds: Any, tasks: Task, ids: Any) -> tuple[Any, Any]:
+            own = None if thetas.ndim == 2 else 0
+            agents = jax.vmap(lambda *given: worth(*given)[:2], in_axes=(own, None, 0, 0))
+            return jax.vmap(agents, in_axes=(0, 0, None, None))(thetas, seeds, tasks, ids)
 
         self.compiled = jax.jit(every)
 
-    def __call__(self, thetas: Any) -> Evaluation:
+    def __call__(self, thetas: Any, seeds: Any = None) -> Evaluation:
         """One policy (runs, d), or one for every agent (runs, N, d); there is neither J* nor an exact gradient."""
-        J, returns = (np.asarray(x, np.float64) for x in self.compiled(jnp.asarray(thetas), self.tasks, self.ids))
+        seeds = np.zeros(len(thetas), np.int32) if seeds is None else np.asarray(seeds, np.int32)
+        found = self.compiled(jnp.asarray(thetas), seeds, self.tasks, self.ids)
+        J, returns = (np.asarray(x, np.float64) for x in found)
         for r, i in np.argwhere(~np.isfinite(J)):
-            self.explain(np.asarray(thetas[r] if np.ndim(thetas) == 2 else thetas[r][i]), int(i))
+            self.explain(np.asarray(thetas[r] if np.ndim(thetas) == 2 else thetas[r][i]), seeds[r], int(i))
         nothing = np.full(len(J), np.nan)
         return Evaluation(J.mean(axis=1), nothing, nothing, returns)
 
-    def explain(self, theta: np.ndarray, i: int) -> None:
+    def explain(self, theta: np.ndarray, seed: Any, i: int) -> None:
         """Raise what is amiss with an agent's environment, if something is; a policy that diverged is not that."""
         if not np.isfinite(theta).all():
             return
         task = jax.tree.map(lambda x: jnp.asarray(x[i]), self.tasks)
-        if said := explain_episodes(self.one(jnp.asarray(theta), task, self.ids[i]).episodes, self.stated):
+        if said := explain_episodes(self.one(jnp.asarray(theta), seed, task, self.ids[i]).episodes, self.stated):
             raise EnvironmentFailed(f"agent {self.ids[i]}, while a policy was evaluated: {said}")
 
 

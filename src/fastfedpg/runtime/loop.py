@@ -84,7 +84,7 @@ def loop_records(
         theta = np.stack([policies(algorithm, run.state, stack(run.memory)) for run in runs])
         drift, steps, taken = (np.array([getattr(run, name) for run in runs]) for name in ("drift", "steps", "taken"))
         with in_own_words(problem):
-            value = problem.evaluate(theta)
+            value = problem.evaluate(theta, seeds)
         noted = Record(done, theta, value, drift, steps, taken / problem.N, extra())
         return checked(problem, noted, seeds)
 

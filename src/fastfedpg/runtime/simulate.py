@@ -111,7 +111,7 @@ def simulate_records(
         kept = () if example.personalise is None else now.memory
         current = np.asarray(layout.whole(program.policies(algorithm, settings, now.state, kept)))
         with in_own_words(problem):
-            value = problem.evaluate(current)
+            value = problem.evaluate(current, number)
         noted = Record(now.round, current, value, now.drift, now.steps, now.taken / problem.N, now.extra)
         return checked(problem, noted, number, all_of_them=sweep is not None)
 
