@@ -232,8 +232,8 @@ def test_a_run_keeps_the_name_of_its_file(capsys):
     assert "my-rooms.npz" in spoken(["runs", "."], capsys)
     assert "1 run" in spoken(["runs", ".", "--problem", "my-rooms*"], capsys)
     finished = json.loads(Path("first/summary.json").read_text())
-    Path("first/summary.json").unlink()  # as if it had been killed: it starts again
-    resume("first", note=lambda words: None)
+    Path("first/summary.json").unlink()
+    resume("first", note=lambda words: None, restart=True)
     again = json.loads(Path("first/summary.json").read_text())
     assert again["problem"] == finished["problem"] == "my-rooms.npz"
     assert load("first/problem.npz").name == "my-rooms.npz"
