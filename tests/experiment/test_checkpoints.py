@@ -69,6 +69,11 @@ def test_a_finished_run_is_left_alone(capsys):
     fastfedpg.run(CONFIG, "out")
     before = contents()
     assert command("resume", "out") == 0
+    assert "out: the run has finished; its picture was missing: out/curve.png" in capsys.readouterr().out
+    drawn = contents()
+    assert {name: drawn[name] for name in before} == before
+    before = drawn
+    assert command("resume", "out") == 0
     assert "out: the run has finished; there is nothing to do" in capsys.readouterr().out
     assert contents() == before
 
