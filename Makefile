@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: $(STAMP)
 	$(BIN)/fastfedpg compare --algorithms fast_fedpg fedavg_pg scaffold_pg --problem compromise-grid --oracle gpomdp \
-	    --baseline leave-one-out --H 20 --eta 2 --B 32 --K 50 --rounds 100 --seeds 8 --out runs/compromise-grid \
+	    --baseline leave-one-out --H 20 --eta 2 --B 32 --K 50 --rounds 100 --seeds 8 --tune --out runs/compromise-grid \
 	    --overwrite $(ARGS)
 
 test: lint types unit

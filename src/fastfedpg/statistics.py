@@ -1,9 +1,10 @@
 """Numbers with their uncertainty over seeds."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+from scipy.special import bdtr, betaincinv, ndtr, ndtri, stdtrit
 
 AT_ONCE = 256
 MANY = 500
@@ -11,6 +12,10 @@ MANY = 500
 NEARLY_NORMAL = 0.1
 TOGETHER = 2048
 """Columns that are resampled together: all of a curve's."""
+EVERY = 14
+"""With no more values than these the means of all their subsets are taken, and not of some that are drawn."""
+SUBSETS = 19_999
+"""How many of them are drawn."""
 CHUNK = 2**22
 """Numbers that are drawn at a time, where so many are needed that Ctrl-C must come through."""
 
@@ -21,6 +26,10 @@ class Interval(NamedTuple):
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
+
+
+NOTHING = Interval(*(np.full((), np.nan) for _ in range(3)))
+"""Where nothing can be said."""
 
 
 def bootstrap(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) -> Interval:
@@ -89,43 +98,87 @@ def _resamples(n: int, resamples: int) -> np.ndarray:
     return np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples) / n
 
 
-class Difference(NamedTuple):
-    """How another method's values differ from the first one's, seed by seed, and what may be said of it."""
+def geometric(values: np.ndarray, level: float = 0.95) -> Interval:
+    """The geometric mean of positive values over the first axis, with the interval of the logarithms' mean.
 
-    interval: Interval
-    verdict: str
-    detectable: float = float("nan")  # see `detectable`; NaN without noise
-
-
-NONE = "no difference at this sample size"
-SMALL, ROUNDING = 0.01, 1e-9
-
-
-def difference(
-    first: np.ndarray,
-    other: np.ndarray,
-    comparisons: int = 1,
-    noise: bool = True,
-    scale: float = 0.0,
-    factor: bool = True,
-) -> Difference:
-    """Other minus first, paired, nominally at 95% for all `comparisons` together (Bonferroni).
-
-    Less is better. A difference is claimed when the bootstrap interval leaves out 0 and the sign-flip test, which is
-    exact where the difference is symmetric about 0, rejects at the same level. With n < 14 seeds its least p is
-    2^(1-n): one comparison needs 6 seeds, two need 7, four need 8. Without noise there is nothing to test: a difference
-    counts from `SMALL` of the scale on, or with `factor`, for values whose 0 means something, from twice as much on.
+    Where a value is infinite or missing, as a gap after a run that diverged, so is the mean.
     """
-    d = np.asarray(other, float) - np.asarray(first, float)
-    level = 1 - 0.05 / comparisons
-    if not noise:
-        mean, (less, more) = d.mean(), sorted((float(np.mean(first)), float(np.mean(other))))
-        counts = more - less >= SMALL * scale or (factor and more >= 2 * max(less, ROUNDING * scale) > 0)
-        return Difference(Interval(mean, mean, mean), _words(mean if counts else 0.0))
-    interval = bootstrap(d, level, resamples=100_000)
-    outside = interval.low > 0 or interval.high < 0
-    said = _words(float(interval.mean) if outside and sign_flip(d) <= 1 - level else 0.0)
-    return Difference(interval, said, detectable(d, level))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.log(values)
+        return Interval(*np.exp(bootstrap(np.where(np.isfinite(logs), logs, np.inf), level)))
+
+
+def symmetric(d: np.ndarray, level: float = 0.95) -> Interval:
+    """The mean of values d, and all centres that the sign-flip test does not reject: an interval.
+
+    It rejects a centre c if at most (1 - level) / 2 of all 2^n choices of signs make the sum of d - c as large as it
+    is, or as small. Flipping the signs of some does that just where their mean is on the other side of c. So the ends
+    are order statistics of the means of all subsets (Hartigan 1969), and the level holds for whatever is symmetric
+    about its centre, however few there are and however heavy their tails. With n values the least share is 2^-n: with
+    fewer than 6 there are no ends at 95%. With more than `EVERY`, `SUBSETS` of them are drawn, always the same, and the
+    level still holds; with more than `MANY`, none of which outweighs the others, sums are normal.
+
+    An infinite value is further away than all others, and two of different signs make up for each other.
+    """
+    d = np.asarray(d, float)
+    n, tail = len(d), (1 - level) / 2
+    if n == 0 or np.isnan(d).any():
+        return NOTHING
+    with np.errstate(invalid="ignore"):
+        mean = d.mean()
+    off = np.where(np.isinf(d), 0.0, d - np.where(np.isfinite(mean), mean, 0.0))
+    squares = float((off**2).sum())
+    if n > MANY and np.isfinite(mean) and (off**4).sum() <= NEARLY_NORMAL / 10 * squares**2:
+        z = float(ndtri(1 - tail))
+        half = z * np.sqrt(squares / n / (n - z**2))  # n (m - c)^2 = z^2 (s^2 + (m - c)^2), the variance being about c
+        return Interval(mean, mean - half, mean + half)
+    means = np.concatenate([_means_of(some, d) for some in _subsets(n)])
+    k = int(tail * (len(means) + 1) + 1e-9)  # the whole sample with no sign flipped is one more
+    if k == 0:
+        return Interval(mean, np.full((), -np.inf), np.full((), np.inf))
+    low = np.partition(np.where(np.isnan(means), -np.inf, means), k - 1)[k - 1]
+    high = np.partition(np.where(np.isnan(means), np.inf, means), -k)[-k]
+    return Interval(mean, low, high)
+
+
+def _subsets(n: int) -> Iterator[np.ndarray]:
+    """All subsets of n values but the empty one, or some, as rows of 0 and 1; a few at a time, where they are many."""
+    if n <= EVERY:
+        yield (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(float)
+        return
+    rng, rows = np.random.default_rng(0), max(1, CHUNK // n)
+    for done in range(0, SUBSETS, rows):
+        yield rng.integers(0, 2, (min(rows, SUBSETS - done), n)).astype(float)
+
+
+def _means_of(some: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """The mean of each subset; NaN for an empty one."""
+    endless = some @ np.where(np.isinf(d), np.sign(d), 0.0)
+    with np.errstate(invalid="ignore"):
+        means = some @ np.where(np.isinf(d), 0.0, d) / some.sum(axis=1)
+    return np.where(endless != 0, np.copysign(np.inf, endless), means)
+
+
+def share(k: float, n: int, level: float = 0.95) -> Interval:
+    """k of n, and Clopper and Pearson's exact interval; what counts half widens it."""
+    tail = (1 - level) / 2
+    low = betaincinv(k, n - k + 1, tail) if k > 0 else 0.0
+    high = betaincinv(k + 1, n - k, 1 - tail) if k < n else 1.0
+    return Interval(*(np.asarray(x, float) for x in (k / n, low, high)))
+
+
+def median(values: np.ndarray, level: float = 0.95) -> Interval:
+    """The upper median, and the order statistics that enclose the true one with at least this probability.
+
+    Infinite values are the last. With fewer than 6 there are none at 95%.
+    """
+    x = np.sort(np.asarray(values, float))
+    n = len(x)
+    if n == 0:
+        return NOTHING
+    j = sum(bdtr(k, n, 0.5) <= (1 - level) / 2 for k in range(n // 2))
+    ends = (x[j - 1], x[n - j]) if j else (np.full((), np.nan),) * 2
+    return Interval(x[n // 2], *ends)
 
 
 POWER = 0.8
@@ -135,11 +188,10 @@ def detectable(d: np.ndarray, level: float) -> float:
     """The smallest true difference that a paired t-test on as many seeds would find in `POWER` of all cases, about.
 
     (t_{n-1}(1 - (1 - level)/2) + t_{n-1}(POWER)) s / sqrt(n), with the standard deviation s of these differences. That
-    is what the noise allows; a verdict needs the sign-flip test too, which has less power with few seeds, and none with
-    fewer than `fewest_seeds`.
+    is what the noise allows; the sign-flip test has less power with few seeds, and none with fewer than `fewest_seeds`.
     """
     n = len(d)
-    if n < 2:
+    if n < 2 or not np.isfinite(d).all():
         return float("nan")
     quantiles = stdtrit(n - 1, 1 - (1 - level) / 2) + stdtrit(n - 1, POWER)
     return float(quantiles * d.std(ddof=1) / np.sqrt(n))
@@ -148,23 +200,3 @@ def detectable(d: np.ndarray, level: float) -> float:
 def fewest_seeds(comparisons: int) -> int:
     """How many seeds it takes for the sign-flip test to reject at all: 2^(1-n) <= 0.05 / comparisons."""
     return 1 + int(np.ceil(np.log2(comparisons / 0.05)))
-
-
-def sign_flip(d: np.ndarray) -> float:
-    """The p-value of paired differences against symmetry about 0, over all signs, or 10,000 drawn ones.
-
-    With more than `MANY` differences, none of which outweighs the others, the sum of all is normal under random signs.
-    """
-    from scipy.stats import permutation_test  # slow to import
-
-    if len(d) < 2 or not d.any():
-        return 1.0
-    n, squares = len(d), float((d**2).sum())
-    if n > MANY and (d**4).sum() <= NEARLY_NORMAL / 10 * squares**2:
-        return float(2 * ndtr(-abs(d.sum()) / np.sqrt(squares)))
-    how = {"permutation_type": "samples", "n_resamples": 10_000, "rng": 0, "vectorized": True}
-    return float(permutation_test((d,), np.mean, batch=max(1, CHUNK // n), **how).pvalue)
-
-
-def _words(d: float) -> str:
-    return NONE if d == 0 else "worse" if d > 0 else "better"

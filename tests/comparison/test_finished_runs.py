@@ -9,9 +9,9 @@ import pytest
 
 from compared import THREE, TWO, column, compare, edit, notes, refused, table, without_seconds
 from fastfedpg import files
+from fastfedpg.comparison.paired import EQUIVALENT
 from fastfedpg.experiment import exported, plan
 from fastfedpg.experiment.config import from_toml
-from fastfedpg.statistics import NONE
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -31,7 +31,7 @@ def test_one_algorithm_twice_is_told_apart_by_its_folder(finished):
     ]  # fmt: skip
     shutil.copytree("slow", "other/slow")
     assert list(table(compare("slow", "other/slow", "--overwrite"))) == ["slow", "other/slow"]
-    assert table()["other/slow"]["verdict"] == NONE
+    assert table()["other/slow"]["verdict"] == EQUIVALENT
 
 
 @pytest.mark.parametrize(

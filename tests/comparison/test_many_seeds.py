@@ -5,11 +5,11 @@ import time
 
 import numpy as np
 import pytest
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import binom
 
-from fastfedpg import statistics
-from fastfedpg.statistics import MANY, bootstrap, sign_flip
+from fastfedpg.comparison.paired import difference
+from fastfedpg.statistics import MANY, bootstrap, symmetric
 
 
 def all_resamples(values, level):
@@ -91,18 +91,26 @@ def test_all_alike_or_not_a_number():
 
 
 def test_signs_of_many_differences():
-    """The p-value of drawn signs has the standard error sqrt(p (1 - p) / 10,000); four of them are allowed."""
+    """The end at which the normal sum of d - c, whose variance is the sum of (d - c)^2, is its own 2.5% quantile.
+
+    19,999 drawn subsets know it to 0.026 standard errors; four times that is allowed.
+    """
     d = np.random.default_rng(2).normal(0.06, 1, MANY + 200)
-    drawn = sign_flip(d[:MANY])
-    assert abs(2 * ndtr(-abs(d[:MANY].sum()) / np.sqrt((d[:MANY] ** 2).sum())) - drawn) < 4 * np.sqrt(drawn / 1e4)
-    assert sign_flip(d) == pytest.approx(2 * ndtr(-abs(d.sum()) / np.sqrt((d**2).sum())))
-    assert sign_flip(np.eye(1, MANY + 1)[0]) > 0.9, "one sign decides: it is as often the one as the other"
+    drawn, mean = symmetric(d[:MANY]), d[:MANY].mean()
+    half = ndtri(0.975) * d[:MANY].std() / np.sqrt(MANY - ndtri(0.975) ** 2)
+    assert abs(drawn.low - (mean - half)) < 0.11 / np.sqrt(MANY)
+    assert abs(drawn.high - (mean + half)) < 0.11 / np.sqrt(MANY)
+    low = symmetric(d).low
+    assert ndtr((d - low).sum() / np.sqrt(((d - low) ** 2).sum())) == pytest.approx(0.975)
+    one = symmetric(np.eye(1, MANY + 1)[0])
+    assert one.low == 0, "one sign decides: it is as often the one as the other"
 
 
 def test_a_hundred_thousand_seeds_take_a_second():
     values = np.random.default_rng(3).exponential(size=(100_000, 2))
     start = time.process_time()
-    statistics.difference(values[:, 0], values[:, 1])
+    difference(values[:, 0], values[:, 1])
+    difference(values[:, 0], values[:, 1], log=True)
     bootstrap(values)
     assert time.process_time() - start < 3
 

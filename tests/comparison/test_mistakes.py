@@ -72,18 +72,20 @@ def diverging(monkeypatch, *names):
     monkeypatch.setattr(run_cells, "execute", execute)
 
 
-def test_a_method_that_diverges_is_left_out(monkeypatch, capsys):
+def test_a_method_that_diverges_counts_as_worst(monkeypatch, capsys):
     diverging(monkeypatch, "fast_fedpg")
     out = compare(*EXACT)
     said, instead = notes(capsys)
-    assert said.startswith("fast_fedpg is left out: ")
+    assert said.startswith("fast_fedpg counts as worse than all others: ")
     assert instead == "differences are to fedavg_pg instead of fast_fedpg"
     assert "Try a smaller eta" in said
-    assert list(table(out)) == ["fedavg_pg", "scaffold_pg"]
+    assert list(table(out)) == ["fast_fedpg", "fedavg_pg", "scaffold_pg"]
+    assert [row["verdict"] for row in table(out).values()][:2] == ["worse", ""]
+    assert table(out)["fast_fedpg"]["lost"] == "1"
     assert table(out)["scaffold_pg"]["difference"], "to the first that is left"
     monkeypatch.setattr(run_cells, "execute", None)
     assert command("resume", out) == 0, "and it is not tried again"
-    assert notes(capsys) == ["fast_fedpg is left out: it diverged", instead]
+    assert notes(capsys) == ["fast_fedpg counts as worse than all others: it diverged", instead]
 
 
 def test_all_diverge(monkeypatch, capsys):

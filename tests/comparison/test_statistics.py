@@ -1,35 +1,35 @@
 """Differences are claimed where the numbers bear it, and not elsewhere."""
 
-import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
 
-from fastfedpg import statistics
-from fastfedpg.statistics import NONE, bootstrap, difference, sign_flip
+from fastfedpg.comparison.paired import EQUIVALENT, NONE, difference
+from fastfedpg.statistics import symmetric
 
 
-@pytest.fixture(scope="module", autouse=True)
-def drawn_once():
-    """Resamples are the same in every call; to draw them is nearly all of its time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "_resamples", functools.cache(statistics._resamples))
-        yield
+def p_value(d, centre):
+    """Of one side, counted over all signs: how many make the sum as large as it is, or as small."""
+    d = d - centre
+    means = np.array([np.mean(d * s) for s in itertools.product((1, -1), repeat=len(d))])
+    return min((means >= d.mean() - 1e-12).mean(), (means <= d.mean() + 1e-12).mean())
 
 
-def test_sign_flip_is_the_count_over_all_signs():
+def test_the_interval_has_the_centres_that_the_sign_flip_test_does_not_reject():
+    """Just outside each end a count over all signs rejects, and just inside it does not."""
     rng = np.random.default_rng(3)
-    for n in (2, 3, 5, 8):
-        for _ in range(4):
+    for n, level in [(6, 0.95), (7, 0.975), (8, 0.95), (8, 0.99)]:
+        for _ in range(3):
             d = rng.normal(0.4, 1, n)
-            means = np.array([np.mean(d * s) for s in itertools.product((1, -1), repeat=n)])
-            tail = min((means >= d.mean() - 1e-12).mean(), (means <= d.mean() + 1e-12).mean())
-            assert sign_flip(d) == pytest.approx(min(1, 2 * tail))
-    assert sign_flip(np.zeros(8)) == 1
-    assert sign_flip(np.ones(1)) == 1
-    assert sign_flip(np.ones(6)) == 2**-5
+            mean, low, high = symmetric(d, level)
+            assert mean == d.mean()
+            tail = (1 - level) / 2
+            assert p_value(d, low - 1e-9) <= tail < p_value(d, low + 1e-9)
+            assert p_value(d, high + 1e-9) <= tail < p_value(d, high - 1e-9)
+    assert np.isinf(symmetric(np.arange(5.0))[1:]).all()
+    assert list(symmetric(np.ones(6))) == [1, 1, 1]
 
 
 def test_differences_that_nobody_claims_are_not_claimed():
@@ -70,25 +70,27 @@ def test_several_comparisons_ask_for_more():
     assert np.isclose(difference(first, other, 2).interval.mean, 1)
     one, two = difference(first, other, 1).interval, difference(first, other, 2).interval
     assert two.low < one.low < one.high < two.high
-    assert one == bootstrap(other, 0.95, resamples=100_000)
+    assert [one.low, one.high] == pytest.approx([0.8, 1.2]), "of 63 subsets' means the least and the largest"
+    assert [two.low, two.high] == [-math.inf, math.inf]
 
 
-def test_without_noise_a_difference_counts_from_one_percent_of_the_first_gap_on():
-    gap = np.array([0.5])
-    assert difference(gap, gap + 0.0099, noise=False, scale=1.0).verdict == NONE
-    assert difference(gap, gap + 0.0101, noise=False, scale=1.0).verdict == "worse"
-    assert difference(gap, gap - 0.0101, noise=False, scale=1.0).verdict == "better"
-    assert difference(gap, gap, noise=False, scale=0.0).verdict == NONE
+def test_without_noise_a_difference_counts_from_the_margin_on():
+    J = np.array([0.5])
+    assert difference(J, J + 0.0099, noise=False, scale=1.0).verdict == EQUIVALENT
+    assert difference(J, J + 0.0101, noise=False, scale=1.0).verdict == "worse"
+    assert difference(J, J - 0.0101, noise=False, scale=1.0).verdict == "better"
+    assert difference(J, J - 0.0101, noise=False, scale=1.0, margin=0.02).verdict == EQUIVALENT
+    assert difference(J, J, noise=False, scale=0.0).verdict == EQUIVALENT
 
 
-def test_without_noise_a_factor_of_two_counts_where_it_is_more_than_rounding():
-    of = lambda a, b, **how: difference(np.array([a]), np.array([b]), noise=False, scale=1.0, **how).verdict
-    assert of(1e-4, 2.1e-4) == "worse"
-    assert of(2.1e-4, 1e-4) == "better"
-    assert of(1e-4, 1.9e-4) == NONE
+def test_without_noise_gaps_differ_by_a_factor_where_it_is_more_than_rounding():
+    of = lambda a, b, **how: difference(np.array([a]), np.array([b]), noise=False, scale=1.0, log=True, **how).verdict
+    assert of(1e-4, 1.26e-4) == "worse"
+    assert of(1.26e-4, 1e-4) == "better"
+    assert of(1e-4, 1.24e-4) == EQUIVALENT
+    assert of(1e-4, 1.24e-4, margin=0.2) == "worse"
     assert of(0.0, 1e-4) == "worse"
-    assert of(1e-15, 8e-15) == NONE, "rounding"
-    assert of(1e-4, 2.1e-4, factor=False) == NONE, "values without a natural zero"
+    assert of(1e-15, 8e-15) == EQUIVALENT, "rounding"
 
 
 def test_differences_are_paired():

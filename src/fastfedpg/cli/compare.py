@@ -79,6 +79,12 @@ class CompareFlags:
         "Further settings to try when tuning, as in H=5,10,20 B=8,32: every combination, for those who have it.",
         "run",
     )
+    margin: float | None = option(
+        None,
+        "Differences up to this do not matter: 0.25, as usual, is a factor of 1.25 between gaps; where there are no "
+        "gaps it is a share of what the first method improved J by, 0.01 as usual.",
+        "run",
+    )
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
     out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
     overwrite: bool = option(False, "Replace an earlier comparison in that folder.")
@@ -99,7 +105,7 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     out = parsed.out or new_folder("compare", comparison.settings.problem)
     if parsed.folders:
         out = parsed.out or new_folder("compare", "runs")
-        work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note)
+        work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note, comparison.margin)
     else:
         work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
     return compare_and_report(work, out, console, errors)

@@ -1,16 +1,21 @@
 """The plans of a comparison's cells: each built once, with the rounds that the budget pays for, and tuned."""
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastfedpg.comparison import tuning
+import numpy as np
+
+from fastfedpg.comparison import table, tuning
 from fastfedpg.comparison.spec import Comparison
+from fastfedpg.draw.sensitivity import Tried
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import Show
@@ -86,7 +91,16 @@ def check_tuning(comparison: Comparison, plans: dict[str, Plan]) -> None:
                 planned.config.but(**{name: value}).flat()
 
 
-def tune_cells(comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note) -> dict[str, Plan]:
+class TunedCell(NamedTuple):
+    """A method at the settings that were best for it, and all step sizes that were tried with the others of them."""
+
+    plan: Plan
+    trials: list[tuning.Trial]
+
+
+def tune_cells(
+    comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note
+) -> dict[str, TunedCell]:
     """Every method at the settings that were best for it, of candidates that are the same for all."""
     first, asked = next(iter(plans.values())), comparison.settings.rounds
     tried = {label: _variants(label, planned, comparison.tune_over) for label, planned in plans.items()}
@@ -95,11 +109,15 @@ def tune_cells(comparison: Comparison, plans: dict[str, Plan], file: Path, show:
         costs = [budgets.cost(p, comparison.budget) for p in (first, *every.values())]
         rounds = budgets.rounds([next(iter(plans)), *every], costs, asked, comparison.budget)[1:]
         every = {name: p.for_rounds(n) for (name, p), n in zip(every.items(), rounds, strict=True)}
-    best = tuning.tune(every, comparison.common_eta, comparison.candidates, comparison.tune_seeds, file, show, note)
+    seeds, trials = comparison.tune_seeds, list[tuning.Trial]()
+    if seeds < tuning.ENOUGH and any(table.has_noise(planned) for planned in plans.values()):
+        few = f"{seeds} seed{'s' * (seeds > 1)}"
+        note(f"step sizes are chosen on {few}, so partly by luck; take --tune-seeds {tuning.ENOUGH} or more")
+    best = tuning.tune(every, comparison.common_eta, comparison.candidates, seeds, file, show, note, trials)
     found = {}
     for label, variants in tried.items():
         name = min(variants, key=lambda name: math.inf if math.isnan(best[name].J) else best[name].J)
-        found[label] = every[name].at_eta(best[name].eta)
+        found[label] = TunedCell(every[name].at_eta(best[name].eta), [t for t in trials if t.algorithm == name])
         if name != label:
             note(f"{label}: {name.removeprefix(label).lstrip(',')} was best, with eta = {best[name].eta:g}")
     return found
@@ -115,3 +133,17 @@ def _variants(label: str, planned: Plan, over: dict[str, tuple[Any, ...]]) -> di
         name = ",".join([label, *(f"{k}={v}" for k, v in changes.items())])
         found[name] = plan(config, planned if _same_problem(planned.config, config) else None) if changes else planned
     return found
+
+
+def tried_of(tuned: Mapping[str, TunedCell], found: Sequence[Outcome]) -> dict[str, Tried]:
+    """What was tried for each method; an older version kept the mean of J alone, from which J* is taken off."""
+    J, gap = (np.concatenate([o.result.metrics[name].ravel() for o in found]) for name in ("J", "gap"))
+    known = np.isfinite(J - gap)
+    best = float((J - gap)[known][0]) if known.any() else 0.0
+    tried = {}
+    for label, (planned, trials) in tuned.items():
+        trials = sorted(trials, key=lambda t: t.eta)
+        seeds = max(len(t.values) for t in trials) or 1
+        rows = [t.values or (t.J - best,) * seeds for t in trials]
+        tried[label] = Tried(np.array([t.eta for t in trials]), np.array(rows), planned.config.eta)
+    return tried

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fastfedpg.columns import Column, lay_out, least
-from fastfedpg.comparison.table import Line
+from fastfedpg.comparison.repeats import NUDGE
+from fastfedpg.comparison.table import Line, chaotic, reference
 from fastfedpg.statistics import Interval
 
 
@@ -44,25 +45,15 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     unit = lines[0].unit if one_unit else "samples"
     samples = lambda x, n: _count(n) if one_unit or not np.isfinite(n) else f"{_count(n)} {x.unit}"
     interval = f"  95% interval over {lines[0].seeds} seeds"
-    against = lambda x, of: of(x.difference) if x.difference else ""
     row = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
     J = "J, the mean discounted cost" if played else "J, the mean cost (there is no J*)"
+    typical = lambda x: x.value if np.isnan(x.geometric.mean) else x.geometric
     value = [
-        row(*(("gap to the best common policy", "gap") if shared else (J, "J")), lambda x: _number(x.value.mean)),
-        *[row(interval, "95% interval", lambda x: _range(x.value))] * several,
+        row(*(("gap to the best common policy", "gap") if shared else (J, "J")), lambda x: _number(typical(x).mean)),
+        *[row(interval, "95% interval", lambda x: _range(typical(x)))] * several,
+        *[row("  seeds that diverged", "diverged", lambda x: f"{x.lost} of {x.seeds}")] * any(x.lost for x in lines),
+        *_differences(lines, several),
     ]
-    if len(lines) > 1:
-        value.append(
-            row(
-                f"  minus that of {lines[0].label}", "minus first",
-                lambda x: against(x, lambda d: _number(d.interval.mean, "+")),
-            )
-        )  # fmt: skip
-        paired = lambda x: against(x, lambda d: _range(d.interval, "+"))
-        value += [row("  its interval, paired", "its interval", paired)] * several
-        value.append(row("  so it is", "so it is", lambda x: against(x, lambda d: d.verdict)))
-        told = lambda x: against(x, lambda d: _number(d.detectable))
-        value += [row("  smallest a t-test could tell", "could tell", told)] * several
     mean = "mean return of an episode" if played else "mean return of the agents"
     returns = [
         row(mean, "mean return", lambda x: _number(x.return_mean.mean)),
@@ -70,8 +61,9 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
         row("worst agent's return", "worst agent", lambda x: _number(x.return_worst.mean)),
     ]
     arrival = [
-        row("rounds to 1% of the first gap", "rounds to 1%", lambda x: _count(x.rounds_to)),
-        row(f"  {unit} until then", f"{unit} to 1%", lambda x: samples(x, x.samples_to)),
+        row("rounds to 1% of the first gap", "rounds to 1%", lambda x: _count(x.rounds_to.mean)),
+        *[row("  95% interval of the median", "95% interval", lambda x: _counts(x.rounds_to))] * several,
+        row(f"  {unit} until then", f"{unit} to 1%", lambda x: samples(x, x.samples_to.mean)),
         *[row("  seeds that got there", "got there", lambda x: f"{x.arrived} of {x.seeds}")] * several,
     ]
     return [
@@ -86,13 +78,44 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     ]
 
 
+def _differences(lines: Sequence[Line], several: bool) -> list[Quantity]:
+    """How each differs from the first, and what may be said of it."""
+    if len(lines) == 1:
+        return []
+    log = any(line.difference is not None and line.difference.log for line in lines)
+    sign = "" if log else "+"
+    first = reference(lines).label
+    of = lambda label, short, of: Quantity(label, short, [of(x.difference) if x.difference else "" for x in lines])
+    by = (f"  times that of {first}", "times first") if log else (f"  minus that of {first}", "minus first")
+    shaken = chaotic(lines)
+    every = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
+    return [
+        *[every(f"  repeats, start moved by {NUDGE:g}", "repeats", lambda x: _range(x.repeats))] * shaken,
+        *[every("  mean of the last tenth", "last tenth", lambda x: _number(x.tail.mean))] * shaken,
+        *[every("  repeats of that", "its repeats", lambda x: _range(x.tail))] * shaken,
+        of(*by, lambda d: _number(d.interval.mean, sign)),
+        *[of("  its interval, paired", "its interval", lambda d: _range(d.interval, sign))] * several,
+        of("  so it is", "so it is", lambda d: d.verdict),
+        *[of("  chance of less on a seed", "chance of less", lambda d: _number(d.chance.mean))] * several,
+        *[of("  interval of the chance", "its interval", lambda d: _range(d.chance))] * several,
+        *[of("  smallest a t-test could tell", "could tell", lambda d: _number(d.detectable))] * several,
+    ]
+
+
 def _number(x: float | np.ndarray, sign: str = "") -> str:
-    return "–" if np.isnan(x) else f"{x:{sign}.4g}"
+    return "–" if np.isnan(x) else "diverged" if np.isposinf(x) else f"{x:{sign}.4g}"
 
 
 def _range(x: Interval, sign: str = "") -> str:
-    return "–" if np.isnan(x.low) else f"{_number(x.low, sign)} to {_number(x.high, sign)}"
+    """The ends; an end that nothing is known of is open."""
+    if not np.isfinite(x.high) and (not np.isfinite(x.low) or x.low == 0):
+        return "–"
+    return f"{_number(x.low, sign)} to {'any' if np.isinf(x.high) else _number(x.high, sign)}"
 
 
-def _count(x: float) -> str:
+def _count(x: float | np.ndarray) -> str:
     return "–" if np.isnan(x) else "not reached" if np.isinf(x) else f"{x:,.0f}"
+
+
+def _counts(x: Interval) -> str:
+    return "–" if np.isnan(x.low) or np.isinf(x.low) else f"{_count(x.low)} to {_count(x.high)}"

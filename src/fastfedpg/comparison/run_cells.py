@@ -3,31 +3,29 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tomli_w
 
-from fastfedpg import registry
-from fastfedpg.comparison import printed, table
-from fastfedpg.comparison.cell_plans import check_tuning, give_rounds, plan_cells, tune_cells
-from fastfedpg.comparison.spec import Comparison, from_file
-from fastfedpg.core import Algorithm, Problem
-from fastfedpg.draw import curves
+from fastfedpg.comparison import printed, repeats, table
+from fastfedpg.comparison.cell_plans import TunedCell, check_tuning, give_rounds, plan_cells, tried_of, tune_cells
+from fastfedpg.comparison.spec import Comparison, described, from_file
+from fastfedpg.core import Problem
+from fastfedpg.draw import curves, sensitivity
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
-from fastfedpg.experiment.config import SOURCE, Config, from_toml, sketch
+from fastfedpg.experiment.config import SOURCE, from_toml, sketch
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.recorded_run import begin, execute, reopen
 from fastfedpg.files import clear_parts, hold, is_held, is_sealed, read_text, seal, write_text
-from fastfedpg.parameters import LETTERS
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged
 from fastfedpg.scratch import scratch_folder
@@ -107,22 +105,6 @@ def compare(
         return _finish(comparison, plans, out, show, note)
 
 
-def described(problem: Any, methods: Mapping[str, Any], settings: Mapping[str, Any]) -> Comparison:
-    """A comparison from Python's own values; those that are objects have a name as long as the program runs."""
-    own = {k: v for k, v in settings.items() if k in {f.name for f in fields(Comparison)} - {"settings", "cells"}}
-    rest = {k: v for k, v in settings.items() if k not in own}
-    name = (
-        problem if isinstance(problem, str) else registry.keep("problem", getattr(problem, "name", "problem"), problem)
-    )
-    cells: dict[str, dict[str, Any]] = {}
-    for label, method in methods.items():
-        kept = registry.keep("algorithm", label, method) if isinstance(method, Algorithm) else method
-        cells[label] = dict(kept) if isinstance(kept, Mapping) else {"algorithm": kept}
-    eta = own.pop("eta", LETTERS["eta"].usual)
-    etas = dict(eta) if isinstance(eta, Mapping) else {"all": eta}
-    return Comparison(Config(name, **{"seeds": 8, **rest}), (), etas, **own, cells=cells)
-
-
 @float64
 def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn, restart: bool = False) -> Report:
     """Go on with a comparison; cells that have come to their end are not repeated.
@@ -148,9 +130,13 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn, res
 
 @float64
 def compare_runs(
-    folders: Sequence[Path | str], out: Path | str, overwrite: bool = False, note: Note = warnings.warn
+    folders: Sequence[Path | str],
+    out: Path | str,
+    overwrite: bool = False,
+    note: Note = warnings.warn,
+    margin: float | None = None,
 ) -> Report:
-    """Set runs side by side that have come to their end."""
+    """Set runs side by side that have come to their end; what differs by less than the margin is equivalent."""
     out, places = Path(out), [Path(f) for f in folders]
     run_folder.check_folder(out, overwrite)
     read, plans = zip(*(outcomes.read(f, "", note) for f in places), strict=True)
@@ -170,20 +156,32 @@ def compare_runs(
     text = tomli_w.dumps({"runs": [str(place) for place in places]})
     describe = lambda: write_text(out / "compared.toml", f"# {run_folder.versions()}\n{text}")
     with run_folder.open_folder(out, lambda: run_folder.clear(out, overwrite), describe):
-        return present(found, plans, out, note)
+        return present(found, plans, out, note, margin=margin)
 
 
-def present(found: Sequence[Outcome], plans: Sequence[Plan], out: Path, note: Note, title: str | None = None) -> Report:
-    """The table and the pictures of runs that have come to their end."""
+def present(
+    found: Sequence[Outcome],
+    plans: Sequence[Plan],
+    out: Path,
+    note: Note,
+    title: str | None = None,
+    margin: float | None = None,
+    repeated: Mapping[str, repeats.Repeats] = {},
+    tuned: Mapping[str, TunedCell] = {},
+) -> Report:
+    """The table of runs that have come to their end, and the pictures of those that have not diverged."""
     problem, tau = plans[0].here, plans[0].config.tau
-    lines = table.measure(found, plans)
+    lines = table.measure(found, plans, margin, repeated)
     title = title or f"{problem.name}: {problem.N} agents"
     files = [out / "table.csv"]
     write_text(files[0], table.to_csv(lines))
     drawn = [o for o in found if np.isfinite(o.result.theta).all()]
     known = [o for o in found if np.isfinite(o.result.returns).all()]
+    begun = [o for o in found if np.isfinite(o.result.metrics["J"]).any()]
     try:
-        files += curves.curves(out / "curves", found, problem, title)
+        files += curves.curves(out / "curves", begun, problem, title)
+        if tuned:
+            files += sensitivity.sensitivity(out / "sensitivity", tried_of(tuned, found), problem, title)
         if drawn and (grids := problem.as_table()) is not None:  # a gain is a few numbers, and no picture
             files += curves.policies(out / "policies", drawn, grids, title)
         if known:
@@ -213,20 +211,31 @@ def cells_in(out: Path) -> list[Path]:
 def _finish(
     comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note, restart: bool = False
 ) -> Report:
-    if comparison.tune:
-        file = out / "tune.csv"
-        plans = tune_cells(comparison, plans, file, show, note)
+    tuned = tune_cells(comparison, plans, out / "tune.csv", show, note) if comparison.tune else {}
+    plans = {**plans, **{name: cell.plan for name, cell in tuned.items()}}
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note, restart)]
-    found = [outcomes.read(out / name, name, note, plans[name]) for name in plans if name not in lost]
-    if not found:
+    kept = [name for name in plans if name not in lost]
+    if not kept:
         raise InputError(f"{out}: every method diverged; try a smaller eta, or --tune")
     if next(iter(plans)) in lost:
-        note(f"differences are to {found[0][0].label} instead of {next(iter(plans))}")
+        note(f"differences are to {kept[0]} instead of {next(iter(plans))}")
+    found = [_outcome(out / name, planned, name in lost, note) for name, planned in plans.items()]
+    exact = {name: plans[name] for name in kept if len(plans) > 1 and not table.has_noise(plans[name])}
+    repeated = repeats.repeat(exact, out / repeats.FILE, show)
     first = next(iter(plans.values()))
     steps = {p.local_steps for p in plans.values() if "H" in p.config.choice("algorithm").args}
     local = f", H = {steps.pop()}" if len(steps) == 1 else ""
     title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients{local}"
-    return present([o for o, _ in found], [p for _, p in found], out, note, title)
+    return present([o for o, _ in found], [p for _, p in found], out, note, title, comparison.margin, repeated, tuned)
+
+
+def _outcome(cell: Path, planned: Plan, lost: bool, note: Note) -> tuple[Outcome, Plan]:
+    if lost:
+        return outcomes.read_lost(cell, cell.name, planned), planned
+    found, planned = outcomes.read(cell, cell.name, note, planned)
+    if bad := int((~np.isfinite(found.result.final("J"))).sum()):
+        note(f"{cell.name}: {bad} of {len(found.seeds)} seeds diverged; they count as worse than all others")
+    return found, planned
 
 
 def _cell(planned: Plan, cell: Path, show: Show, note: Note, restart: bool) -> bool:
@@ -246,12 +255,13 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note, restart: bool) -> b
     try:
         if state not in ("finished", "diverged"):
             with _entered(planned, cell, begun, note, restart) as found, show(cell.name, config.rounds) as report:
-                execute(planned, cell, report, found, note)
+                going_on = replace(planned, schedule=replace(planned.schedule, go_on=True))
+                execute(going_on, cell, report, found, note)
     except Diverged as error:
-        note(f"{cell.name} is left out: {error}")
+        note(f"{cell.name} counts as worse than all others: {error}")
         return False
     if state == "diverged":
-        note(f"{cell.name} is left out: it diverged")
+        note(f"{cell.name} counts as worse than all others: it diverged")
     return state != "diverged"
 
 

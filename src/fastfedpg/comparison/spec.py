@@ -1,5 +1,6 @@
 """What a comparison is asked: labelled cells, each a configuration of its own, one budget, and perhaps tuning."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -8,13 +9,14 @@ from typing import Any, Literal, get_type_hints
 
 import tomli_w
 
+from fastfedpg import registry
 from fastfedpg.comparison import tuning
+from fastfedpg.core import Algorithm
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.config import Config, from_mapping, read_toml
 from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.parameters import LETTERS, fit
-from fastfedpg.registry import is_own
 
 USUAL = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
 OURS = re.compile(r"^\.|[/\\<>:|?*\"']|\.(csv|png|svg|toml|npz|json)$")
@@ -40,6 +42,7 @@ class Comparison:
     candidates: int = 7
     tune_seeds: int = 4
     tune_over: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    margin: float | None = None
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -73,6 +76,8 @@ class Comparison:
             raise InputError(
                 f"candidates = {self.candidates}; a fair choice needs at least {least}, and at most {most}"
             )
+        if self.margin is not None and not (0 < self.margin < math.inf):
+            raise InputError(f"margin = {self.margin:g}; it must be above 0: 0.25 is a factor of 1.25 between gaps")
         if self.tune_over and not self.tune:
             raise InputError("tune_over says what to try beside step sizes; give --tune too")
         if self.tune and {*self.eta} - {"all"}:
@@ -124,6 +129,7 @@ class Comparison:
     def to_toml(self) -> str:
         """The comparison as TOML."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("settings", "cells", "tune_over")}
+        own = {name: value for name, value in own.items() if value is not None}
         over = {"tune_over": {k: list(v) for k, v in self.tune_over.items()}} if self.tune_over else {}
         cells = {"compare": self.cells} if self.cells else {}
         return tomli_w.dumps(
@@ -148,7 +154,7 @@ def read_cell(words: str) -> tuple[str, dict[str, Any]]:
         table[setting] = value
     if equals:
         return label, table
-    short = name.rpartition(":")[2] if is_own(name) else name
+    short = name.rpartition(":")[2] if registry.is_own(name) else name
     return ",".join([short, *rest]), table
 
 
@@ -161,7 +167,7 @@ def from_file(path: Path) -> Comparison:
     eta = said.pop("eta", LETTERS["eta"].usual)
     eta = eta if isinstance(eta, dict) else {"all": eta}
     over = said.pop("tune_over", {})
-    for name in ("budget", "tune", "candidates", "tune_seeds"):
+    for name in ("budget", "tune", "candidates", "tune_seeds", "margin"):
         if name in said:
             own[name] = fit(f"{where}: {name}", kinds[name], said.pop(name))
     if not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
@@ -177,3 +183,19 @@ def from_file(path: Path) -> Comparison:
     settings = from_mapping({"seeds": 8, **said}, where, path.parent, methods)
     tried = {name: tuple(values) for name, values in over.items()}
     return Comparison(settings, tuple(names), etas, **own, tune_over=tried, cells=cells)
+
+
+def described(problem: Any, methods: Mapping[str, Any], settings: Mapping[str, Any]) -> Comparison:
+    """A comparison from Python's own values; those that are objects have a name as long as the program runs."""
+    own = {k: v for k, v in settings.items() if k in {f.name for f in fields(Comparison)} - {"settings", "cells"}}
+    rest = {k: v for k, v in settings.items() if k not in own}
+    name = (
+        problem if isinstance(problem, str) else registry.keep("problem", getattr(problem, "name", "problem"), problem)
+    )
+    cells: dict[str, dict[str, Any]] = {}
+    for label, method in methods.items():
+        kept = registry.keep("algorithm", label, method) if isinstance(method, Algorithm) else method
+        cells[label] = dict(kept) if isinstance(kept, Mapping) else {"algorithm": kept}
+    eta = own.pop("eta", LETTERS["eta"].usual)
+    etas = dict(eta) if isinstance(eta, Mapping) else {"all": eta}
+    return Comparison(Config(name, **{"seeds": 8, **rest}), (), etas, **own, cells=cells)

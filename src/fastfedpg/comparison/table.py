@@ -2,18 +2,25 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastfedpg.comparison.paired import ROUNDING, Difference, difference
+from fastfedpg.comparison.repeats import NUDGE, REPEATS, Repeats, tail_length
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.plan import Plan
-from fastfedpg.statistics import POWER, Difference, Interval, bootstrap, difference, fewest_seeds
+from fastfedpg.runtime import Result
+from fastfedpg.statistics import NOTHING, POWER, Interval, bootstrap, fewest_seeds, geometric, median
 
 TARGET = 0.01
 """Rounds and samples are counted until this share of the first gap is left."""
+
+
+VISIBLE = 0.01
+"""Repeats that differ by more than this share are shown."""
 
 
 class Line(NamedTuple):
@@ -22,13 +29,15 @@ class Line(NamedTuple):
     label: str
     eta: float
     seeds: int
+    lost: int  # seeds that diverged
     noise: bool  # whether seeds differ
-    value: Interval  # the final gap, or J where J* is not defined
+    value: Interval  # the mean of the final gap, or of J where J* is not defined; infinite where a seed diverged
+    geometric: Interval  # the geometric mean of the final gap, NaN where gaps are not compared by their ratio
     difference: Difference | None  # to the first method, on the seeds that both have; None for the first itself
     return_mean: Interval
     return_worst: Interval
-    rounds_to: float  # the upper median over seeds until TARGET; infinite unless more than half of them arrive
-    samples_to: float
+    rounds_to: Interval  # the upper median over seeds until TARGET; infinite unless more than half of them arrive
+    samples_to: Interval
     arrived: int  # seeds that did
     rounds: int
     samples: float
@@ -38,27 +47,41 @@ class Line(NamedTuple):
     bytes: float  # one agent, up and down
     syncs: float
     seconds: float
+    repeats: Interval = NOTHING  # the last value without noise, and the ends of what repeats came to: see `repeats`
+    tail: Interval = NOTHING  # the same of the mean over the last tenth of the records
 
 
-def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
-    """Every method's line; differences are to the first, paired by seed."""
+def measure(
+    outcomes: Sequence[Outcome],
+    plans: Sequence[Plan],
+    margin: float | None = None,
+    repeated: Mapping[str, Repeats] = {},
+) -> list[Line]:
+    """Every method's line; differences are to the first that did not diverge on all seeds, paired by seed."""
     shared = plans[0].here.shared
     name = "gap" if shared else "J"
+    log = shared and all(_positive(o) for o in outcomes)
+    first = next((k for k, o in enumerate(outcomes) if np.isfinite(o.result.final("J")).any()), 0)
     lines: list[Line] = []
-    for outcome, planned in zip(outcomes, plans, strict=True):
+    for k, (outcome, planned) in enumerate(zip(outcomes, plans, strict=True)):
         result, against = outcome.result, None
-        noise = _has_noise(plans[0]) or _has_noise(planned)
-        if lines:
-            against = _paired(outcomes[0], outcome, name, len(outcomes) - 1, noise)
+        noise = has_noise(plans[first]) or has_noise(planned)
+        if k != first:
+            both = [_repeats(o, name, repeated.get(o.label)) for o in (outcomes[first], outcome)]
+            shaken = None if both[0] is None or both[1] is None else (both[0].last, both[1].last)
+            against = _paired(outcomes[first], outcome, name, len(outcomes) - 1, noise, log, margin, shaken)
         reached = [_reached(gap) for gap in result.metrics["gap"]] if shared else []
         arrived = [k for k in reached if k is not None]
+        value = final(outcome, name)
         lines.append(
             Line(
                 outcome.label,
                 outcome.config.eta,
                 len(outcome.seeds),
+                int(np.isinf(value).sum()),
                 noise,
-                bootstrap(result.final(name)),
+                bootstrap(value) if np.isfinite(value).all() else NOTHING._replace(mean=np.full((), np.inf)),
+                geometric(_above_rounding(value, result)) if log else NOTHING,
                 against,
                 bootstrap(result.final("return_mean")),
                 bootstrap(result.final("return_worst")),
@@ -73,27 +96,64 @@ def measure(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> list[Line]:
                 float((result.final("bytes_up") + result.final("bytes_down")).mean()),
                 float(result.final("syncs").mean()),
                 outcome.seconds,
+                *map(_ends, _repeats(outcome, name, repeated.get(outcome.label)) or ([], [])),
             )
         )
     return lines
 
 
-def _has_noise(planned: Plan) -> bool:
+def final(outcome: Outcome, name: str) -> np.ndarray:
+    """The last value of a metric on every seed; infinite on those that diverged."""
+    return np.where(np.isfinite(outcome.result.final("J")), outcome.result.final(name), np.inf)
+
+
+def _positive(outcome: Outcome) -> bool:
+    """Whether its gaps are above zero, rounding apart; with a policy for each agent they need not be."""
+    gap = outcome.result.metrics["gap"]
+    return not (gap[:, -1] < -ROUNDING * np.abs(gap[:, 0])).any()
+
+
+def _above_rounding(gap: np.ndarray, result: Result) -> np.ndarray:
+    return np.maximum(gap, ROUNDING * np.abs(result.metrics["gap"][:, 0]))
+
+
+def _repeats(outcome: Outcome, name: str, found: Repeats | None) -> Repeats | None:
+    """Those of a method, its own run before them."""
+    if found is None:
+        return None
+    values = final(outcome, name)[0], outcome.result.metrics[name][0, -tail_length(len(outcome.result.rounds)) :].mean()
+    return Repeats(*(np.array([x, *rest]) for x, rest in zip(values, found, strict=True)))
+
+
+def _ends(values: Any) -> Interval:
+    """A run's own value, and the least and the largest of it and its repeats."""
+    return Interval(values[0], np.min(values), np.max(values)) if len(values) else NOTHING
+
+
+def has_noise(planned: Plan) -> bool:
     """Whether seeds differ: trajectories, who takes part, or where each seed starts."""
     some = planned.schedule.taking_part(planned.problem) < planned.problem.N
     starts = np.atleast_2d(planned.problem.theta0)
     return budgets.plays(planned) or some or bool((starts != starts[0]).any())
 
 
-def _paired(first: Outcome, other: Outcome, name: str, comparisons: int, noise: bool) -> Difference:
+def _paired(
+    first: Outcome,
+    other: Outcome,
+    name: str,
+    comparisons: int,
+    noise: bool,
+    log: bool,
+    margin: float | None,
+    repeats: tuple[np.ndarray, np.ndarray] | None,
+) -> Difference:
     common = [s for s in first.seeds if s in other.seeds]
-    take = lambda o: o.result.final(name)[[o.seeds.index(s) for s in common]]
-    values, factor = first.result.metrics[name], name == "gap"  # J has no natural zero, and no first gap
-    scale = abs(float(values[0, 0])) if factor else float(values[0, 0] - values[0].min())
+    take = lambda o: final(o, name)[[o.seeds.index(s) for s in common]]
+    values = first.result.metrics[name]
+    scale = abs(float(values[0, 0])) if name == "gap" else float(values[0, 0] - np.nanmin(values[0]))
     if not common:
-        nothing = np.full((), np.nan)
-        return Difference(Interval(nothing, nothing, nothing), "no seeds in common")
-    return difference(take(first), take(other), comparisons, noise, scale, factor)
+        return Difference(np.nan, NOTHING, "no seeds in common", NOTHING, np.nan, log=log)
+    return difference(take(first), take(other), comparisons, noise, scale, log, margin, repeats)
 
 
 def _reached(gap: np.ndarray) -> int | None:
@@ -102,33 +162,63 @@ def _reached(gap: np.ndarray) -> int | None:
     return int(there[0]) if len(there) else None
 
 
-def _median(values: np.ndarray, seeds: int) -> float:
-    """The upper median over all seeds, where those that never arrive count as infinitely late."""
-    return float(np.quantile([*values, *[np.inf] * (seeds - len(values))], 0.5, method="higher")) if seeds else np.nan
+def _median(values: np.ndarray, seeds: int) -> Interval:
+    """The upper median over all seeds, where those that never arrive count as infinitely late, and its interval."""
+    return median(np.array([*values, *[np.inf] * (seeds - len(values))], float))
 
 
 def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     """What a reader must know to read the table rightly."""
-    first, others = lines[0], [line.difference for line in lines if line.difference]
+    first, others = reference(lines), [line.difference for line in lines if line.difference]
     every = max(line.every for line in lines)
     sparse = [f"rounds to 1% are those of a record: there is one every {every} rounds"] if shared and every > 1 else []
     own = [
         f"{x.label} has a policy for each agent, so it can be better than the best common one" for x in lines if x.own
     ]
+    lost = ["a seed that diverged counts as worse than all others"] if any(line.lost for line in lines) else []
     if not others:
-        return [*sparse, *own]
+        return [*lost, *sparse, *own]
+    log, margin = others[0].log, others[0].margin
+    what = f"between {1 / margin:.4g} and {margin:.4g}" if log else f"within {margin:.4g}"
     if not any(line.noise for line in lines):
-        rule = "no noise in these runs: a difference counts from 1% of the first gap, or a factor of two, on"
-        if not shared:
-            rule = "no noise in these runs: a difference counts from 1% of what the first method improved J by on"
-    else:
-        level = "95%" if len(others) == 1 else f"95% for all {len(others)} together"
-        rule = f"better or worse than {first.label}: by the paired interval, {level}, and by a sign-flip test"
-        needed = fewest_seeds(len(others))
-        if min(line.seeds for line in lines) < needed:
-            rule += f"; it takes {needed} seeds or more to tell"
-        rule += f". A t-test on as many seeds would tell the smallest in {POWER:.0%} of cases, this rule in fewer"
-    return [rule, *sparse, *own]
+        of = "gaps whose ratio is" if log else "a difference"
+        rule = f"no noise in these runs: {of} {what} {'are' if log else 'is'} equivalent (--margin), and others are not"
+        return [rule, _on_repeats(lines), *lost, *sparse, *own]
+    level = "95%" if len(others) == 1 else f"95% for all {len(others)} together"
+    by = "the ratio of gaps, geometric means over seeds," if log else "the mean difference,"
+    rule = f"better or worse than {first.label}: {by} paired by seed, by a sign-flip test, {level}"
+    needed = fewest_seeds(len(others))
+    if min(line.seeds for line in lines) < needed:
+        rule += f"; it takes {needed} seeds or more to tell"
+    return [
+        f"{rule}. Equivalent: all of its interval is {what} (--margin)",
+        f"a t-test on as many seeds would tell the smallest in {POWER:.0%} of cases, the sign-flip test in fewer",
+        *lost,
+        *sparse,
+        *own,
+    ]
+
+
+def chaotic(lines: Sequence[Line]) -> bool:
+    """Whether rounding decides what some method comes to, in the digits that are shown."""
+    return any(x.repeats.high - x.repeats.low > VISIBLE * np.abs(x.repeats.mean) for x in lines)
+
+
+def _on_repeats(lines: Sequence[Line]) -> str:
+    if all(np.isnan(line.repeats.mean) for line in lines):
+        return "nothing was repeated, so it is not known whether rounding decides"
+    said = f"each was repeated {REPEATS} times from a start moved by {NUDGE:g}"
+    if not chaotic(lines):
+        return f"{said}: no verdict depends on rounding"
+    return (
+        f"{said}: rounding decides where the last record of some method lies, so that another processor or batch size "
+        "gives another number; the mean over the last tenth of the records says more"
+    )
+
+
+def reference(lines: Sequence[Line]) -> Line:
+    """The method that all others are compared with."""
+    return next(line for line in lines if line.difference is None)
 
 
 def to_csv(lines: Sequence[Line]) -> str:
@@ -143,13 +233,15 @@ def to_csv(lines: Sequence[Line]) -> str:
 def _flat(line: Line) -> dict[str, Any]:
     """A line with every interval as three columns; what is not defined is empty."""
     row: dict[str, Any] = {}
+    three = lambda name, x: {name: x.mean, f"{name}_low": x.low, f"{name}_high": x.high}
     for name, x in line._asdict().items():
         if isinstance(x, Interval):
-            row |= {name: x.mean, f"{name}_low": x.low, f"{name}_high": x.high}
+            row |= three(name, x)
         elif name == "difference":
-            mean, low, high = x.interval if x else ("", "", "")
-            row |= {name: mean, f"{name}_low": low, f"{name}_high": high, "verdict": x.verdict if x else ""}
-            row["detectable"] = x.detectable if x else ""
+            plain, ratio = (NOTHING, x.interval) if x and x.log else (x.interval if x else NOTHING, NOTHING)
+            row |= three(name, plain) | three("ratio", ratio) | {name: x.mean if x else ""}
+            row |= {"verdict": x.verdict if x else "", **three("chance", x.chance if x else NOTHING)}
+            row |= {"margin": x.margin if x else "", "detectable": x.detectable if x else ""}
         else:
             row[name] = x
     return {name: "" if isinstance(x, float | np.ndarray) and not np.isfinite(x) else x for name, x in row.items()}

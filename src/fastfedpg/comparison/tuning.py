@@ -22,18 +22,21 @@ from fastfedpg.runtime import Diverged, Schedule
 FACTOR = 2.0
 FEWEST, MOST = 6, 100
 WIDENINGS = 8
-COLUMNS = ("algorithm", "eta", "J", "seeds", "state", "sum")
+COLUMNS = ("algorithm", "eta", "J", "seeds", "state", "values", "sum")
+ENOUGH = 4
+"""Fewer seeds than these choose by luck, where there is noise."""
 
 
 AGAIN = "remove the file, and it is tuned again"
 
 
 class Trial(NamedTuple):
-    """A method at one step size: its mean final J over the tuning seeds, NaN where it diverged."""
+    """A method at one step size: its mean final J over the tuning seeds, NaN where one diverged."""
 
     algorithm: str
     eta: float
     J: float
+    values: tuple[float, ...] = ()  # the final gap on each seed, or J where there is none; none of an older version
 
 
 def tune(
@@ -44,13 +47,15 @@ def tune(
     file: Path,
     show: Show,
     note: Note,
+    tried: list[Trial] | None = None,
 ) -> dict[str, Trial]:
     """The step size with the least mean J for every method, from a grid around eta that is the same for all.
 
     While some method is best at an end of the grid, the grid is widened there, for all. Trials are kept in `file`, and
-    those that are there already are not repeated: each has a sum, of what it says and of what it was tried with.
+    those that are there already are not repeated: each has a sum, of what it says and of what it was tried with. All
+    of them are added to `tried`.
     """
-    with_what = {name: _identity(planned, seeds) for name, planned in plans.items()}
+    with_what = {name: identity_of(planned, seeds) for name, planned in plans.items()}
     trials, summed = _read(file, with_what, note)
     grid = [eta * FACTOR ** (k - candidates // 2) for k in range(candidates)]
     for widened in range(WIDENINGS + 1):
@@ -74,6 +79,8 @@ def tune(
     for name, b in best.items():
         if b.eta in ends:
             note(f"{name}: eta = {b.eta:g} is still best at the end of a grid that was widened {WIDENINGS} times")
+    if tried is not None:
+        tried += trials
     return best
 
 
@@ -104,8 +111,9 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: On
         *_, last = running
     except Diverged:
         return [Trial(name, e, math.nan) for e in etas]
-    means = last.evaluation.J.reshape(len(etas), seeds).mean(axis=1)
-    return [Trial(name, e, float(J)) for e, J in zip(etas, means, strict=True)]
+    J, gap = (np.asarray(x, float).reshape(len(etas), seeds) for x in (last.evaluation.J, last.evaluation.gap))
+    values = np.where(np.isfinite(J), gap if planned.here.shared else J, np.nan)
+    return [Trial(name, e, float(x.mean()), tuple(v.tolist())) for e, x, v in zip(etas, J, values, strict=True)]
 
 
 def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> Trial:
@@ -114,7 +122,7 @@ def _best(name: str, grid: Sequence[float], trials: Sequence[Trial]) -> Trial:
     return min(mine, key=lambda t: (math.inf if math.isnan(t.J) else t.J, t.eta))
 
 
-def _identity(planned: Plan, seeds: int) -> str:
+def identity_of(planned: Plan, seeds: int) -> str:
     """What a trial's J depends on, beside eta."""
     who = identity(planned)
     config = {k: v for k, v in who.config.flat().items() if k not in ("eta", *checkpoints.FREE)}
@@ -122,7 +130,8 @@ def _identity(planned: Plan, seeds: int) -> str:
     return repr((sorted(config.items(), key=str), made, seeds))
 
 
-def _sum(with_what: str, row: Sequence[str]) -> str:
+def sum_of(with_what: str, row: Sequence[str]) -> str:
+    """What a line must end with, so that a change of it, or of what it is of, is noticed."""
     return hashlib.sha256("\n".join((with_what, *row)).encode()).hexdigest()[:16]
 
 
@@ -134,13 +143,15 @@ def _read(file: Path, with_what: Mapping[str, str], note: Note) -> tuple[list[Tr
         return [], True
     trials: list[Trial] = []
     try:
-        sums = COLUMNS[-1] in (rows.fieldnames or ())
+        names = rows.fieldnames or ()
+        sums, there = COLUMNS[-1] in names, [name for name in COLUMNS if name != "values" or name in names]
         if not sums:
             note(f"{file}: of an older version, without sums of its lines; they are taken as they are")
         for r in rows:
-            said = [r[name] for name in COLUMNS[: None if sums else -1]]
-            trials.append(Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan")))
-            if sums and said[-1] != _sum(with_what.get(r["algorithm"], ""), said[:-1]):
+            said = [r[name] for name in there[: None if sums else -1]]
+            values = tuple(float(x) for x in (r.get("values") or "").split())
+            trials.append(Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan"), values))
+            if sums and said[-1] != sum_of(with_what.get(r["algorithm"], ""), said[:-1]):
                 raise ValueError("its sum is another, as of another number of rounds or a line that was changed")
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise InputError(f"{file}: line {rows.line_num} is not as it was written ({error}); {AGAIN}") from None
@@ -151,8 +162,9 @@ def _write(file: Path, trials: Sequence[Trial], seeds: int, with_what: Mapping[s
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
-    for t in sorted(trials):
+    for t in sorted(trials, key=lambda t: t[:2]):
         lost = math.isnan(t.J)
         said = [t.algorithm, repr(t.eta), "" if lost else repr(t.J), str(seeds), "diverged" if lost else "finished"]
-        rows.writerow([*said, _sum(with_what[t.algorithm], said)])
+        said.append(" ".join(map(repr, t.values)))
+        rows.writerow([*said, sum_of(with_what[t.algorithm], said)])
     write_text(file, text.getvalue())

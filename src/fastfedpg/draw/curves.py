@@ -43,8 +43,7 @@ def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: AnyProblem) -> 
     name = "gap" if problem.shared else "J"
     shown = [drawn(len(o.result.rounds)) for o in outcomes]
     intervals = [bootstrap(o.result.metrics[name][:, some]) for o, some in zip(outcomes, shown, strict=True)]
-    rounding = 64 * np.finfo(float).eps * problem.scale / (1 - problem.gamma) ** 2
-    least = _gap_axis(axes, intervals, rounding) if problem.shared else -np.inf
+    least = gap_axis(axes, intervals, rounding_of(problem)) if problem.shared else -np.inf
     handles, silent = [], []
     for k, (o, some, (mean, low, high)) in enumerate(zip(outcomes, shown, intervals, strict=True)):
         sent = sum(o.result.metrics[name][:, some].mean(axis=0) for name in ("bytes_up", "bytes_down"))
@@ -56,7 +55,7 @@ def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: AnyProblem) -> 
             apart = (k * step // len(outcomes), step)  # markers of curves that coincide do not
             style = {**canvas.look(k), "linewidth": 1.6, "markevery": apart}
             (line,) = axis.plot(x, np.maximum(mean, least), **style)
-            if np.isfinite(low).all():
+            if np.isfinite(low).any():
                 band = np.maximum(low, least), np.maximum(high, least)
                 axis.fill_between(x, *band, color=style["color"], alpha=0.17, linewidth=0)
             if axis is axes[0]:
@@ -79,7 +78,12 @@ def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: AnyProblem) -> 
     return handles
 
 
-def _gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> float:
+def rounding_of(problem: AnyProblem) -> float:
+    """A gap below this is zero as far as floating-point numbers can tell."""
+    return 64 * float(np.finfo(float).eps) * problem.scale / (1 - problem.gamma) ** 2
+
+
+def gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> float:
     """Decades for the gap; returns the least value to be drawn.
 
     Below `rounding` a gap is zero as far as floating-point numbers can tell, and stands on the lower edge. Where a
@@ -88,7 +92,7 @@ def _gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> floa
     from matplotlib.ticker import LogFormatter
 
     axis = axes[0]  # the others share it
-    means = np.concatenate([i.mean for i in intervals])
+    means = np.concatenate([i.mean[np.isfinite(i.mean)] for i in intervals])  # not after a seed has diverged
     ends = np.concatenate([x[np.isfinite(x)] for i in intervals for x in (i.low, i.high)])
     top = max(float(np.max(np.append(ends, means))), 10 * rounding)
     positive = means[means > rounding]

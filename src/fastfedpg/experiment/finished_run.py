@@ -16,6 +16,7 @@ from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.files import read_text
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Result
+from fastfedpg.runtime.result import METRICS
 
 SAME = ("problem", "problem_args", "agents", "reward_range", "tau")
 """Settings in which runs must agree to be compared."""
@@ -49,6 +50,25 @@ def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tupl
     samples = result.metrics["env_steps"].mean(axis=0) if played else result.rounds * float(budgets.samples(planned))
     seconds = _seconds(folder / "summary.json")
     return Outcome(label, config, seeds, result, samples, budgets.unit(planned), seconds), planned
+
+
+def read_lost(folder: Path, label: str, planned: Plan) -> Outcome:
+    """A run that diverged: what it had spent by then, and no value for any seed."""
+    config, seeds, known = planned.config, planned.config.seeds, dict[str, np.ndarray]()
+    spent = {"env_steps", "floats_up", "floats_down", "bytes_up", "bytes_down", "syncs"}
+    nothing = np.full((seeds, 1), np.nan)
+    try:
+        found = results.read(folder / results.FILE).result
+        rounds, known = found.rounds, found.metrics
+    except (InputError, OSError):
+        rounds = np.zeros(1, int)
+    metrics = {name: known[name][:, -1:] if name in spent & {*known} else nothing for name in METRICS}
+    samples = metrics["env_steps"].mean(axis=0) if budgets.plays(planned) else rounds[-1:] * budgets.samples(planned)
+    theta = np.full((seeds, np.shape(planned.problem.theta0)[-1]), np.nan)
+    result = Result(rounds[-1:], metrics, np.full((seeds, 1, planned.problem.N), np.nan), theta, config.first_seed)
+    numbers = tuple(range(config.first_seed, config.first_seed + seeds))
+    seconds = _seconds(folder / "summary.json")
+    return Outcome(label, config, numbers, result, samples, budgets.unit(planned), seconds)
 
 
 def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:

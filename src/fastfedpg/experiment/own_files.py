@@ -19,8 +19,8 @@ BEFORE = "before-restart"
 
 DESCRIBED = "config.toml", "problem.npz", "theta0.npz"
 RESULTS = "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json", "curve.png", "curve.svg"
-COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv"
-PICTURES = "curves", "policies", "agents"
+COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv", "repeats.csv"
+PICTURES = "curves", "sensitivity", "policies", "agents"
 
 _names = lambda names: "|".join(map(re.escape, names))
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"

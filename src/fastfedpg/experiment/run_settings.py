@@ -54,7 +54,9 @@ class RunSettings:
         "Take eta and K from this theorem, with L and mu of an exact pilot run; values other than the defaults stay.",
     )
     runtime: Literal["simulate", "loop"] = setting(
-        "simulate", "advanced", "Compiled, or the plain loop: the same numbers."
+        "simulate",
+        "advanced",
+        "Compiled, or the plain loop: the same but for rounding, which grows if steps are large.",
     )
     agent_batch: int | None = setting(
         None,

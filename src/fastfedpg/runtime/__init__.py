@@ -1,4 +1,4 @@
-"""Ways to run an algorithm, all with the same numbers."""
+"""Ways to run an algorithm, all with the same random numbers, and equal but for rounding."""
 
 from fastfedpg.runtime.fits_in_memory import check_memory
 from fastfedpg.runtime.loop import loop, loop_records

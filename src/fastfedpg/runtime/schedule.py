@@ -30,10 +30,11 @@ class Schedule:
         participants: how many agents take part in a round; all, unless given.
         theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
         first_seed: the first seed.
-        agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory, and no number.
-        shards: devices that the agents are split over, one unless given; `simulate` alone. It changes no number.
+        agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory and rounding.
+        shards: devices that the agents are split over, one unless given; `simulate` alone. It changes rounding at most.
         order: which agents they are: drawn at random, in turn (cyclic), or those that arrive first (arrival).
         speeds: arrival: each agent's mean number of arrivals in a unit of time, equal unless given.
+        go_on: a seed that diverges has NaN from then on, and the others go on, if there are any; `simulate` alone.
     """
 
     rounds: int
@@ -46,6 +47,7 @@ class Schedule:
     shards: int | None = None
     order: Order = "random"
     speeds: Sequence[float] | None = None
+    go_on: bool = False
 
     def check(self, problem: Problem, algorithm: Algorithm) -> None:
         """Everything that can be wrong before the first round."""

@@ -82,7 +82,8 @@ def simulate_records(
     With `start` it goes on from there; with `pause`, `tick` hears of every round that is a multiple of it. Where
     several processes share the agents, all of them must ask for a standing, or none.
 
-    In a sweep a setting that diverges has NaN from then on and the others go on, as long as there are any.
+    In a sweep a setting that diverges has NaN from then on and the others go on, as long as there are any; so do seeds
+    where the schedule says so.
     """
     if start is not None and sweep is not None:
         raise InputError("a sweep can't go on from a standing; start= and sweep= exclude each other")
@@ -102,7 +103,7 @@ def simulate_records(
         where = program.specs(example.per_agent)
         placed = {name: layout.place(getattr(start, name), spec) for name, spec in where._asdict().items()}
         now = start._replace(**placed)
-    stride = 1
+    stride, all_of_them = 1, sweep is not None or schedule.go_on
 
     def standing() -> Standing:
         return now._replace(**layout.whole(now.parts._asdict()))
@@ -113,7 +114,7 @@ def simulate_records(
         with in_own_words(problem):
             value = problem.evaluate(current, number)
         noted = Record(now.round, current, value, now.drift, now.steps, now.taken / problem.N, now.extra)
-        return checked(problem, noted, number, all_of_them=sweep is not None)
+        return checked(problem, noted, number, all_of_them)
 
     for stop in schedule.recorded():
         if stop <= now.recorded:
@@ -126,7 +127,7 @@ def simulate_records(
                     new = program.advance(*what, *given, now.parts, now.round, upto, extras=names)
                     parts, counts = jax.block_until_ready(new)
                 counts = jax.tree.map(np.asarray, layout.whole(counts))
-                found = _first_bad(example, counts.bad, number, all_of_them=sweep is not None)
+                found = _first_bad(example, counts.bad, number, all_of_them)
                 if found is not None:
                     if (problem.why_undefined or problem.explain_batch) and sweep is None:
                         with in_own_words(problem):
