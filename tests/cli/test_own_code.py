@@ -51,6 +51,51 @@ def goes_in():
     os.chdir("/")
     return Env()
 """
+BAD = """
+import jax, jax.numpy as jnp
+from fastfedpg import algorithms
+
+def _served(change, policy=None):
+    made = algorithms.fedavg_pg(0.1, 2)
+    only = made.exchanges[0]
+    made = made._replace(exchanges=(only._replace(server=lambda *given: change(*only.server(*given))),))
+    return made if policy is None else made._replace(policy=policy)
+
+def wrong_shape():
+    return _served(lambda state, down: (jnp.zeros(7), jnp.zeros(7)))
+
+def text_back():
+    return _served(lambda state, down: ("a", "b"))
+
+def imaginary():
+    return _served(lambda state, down: (state * 1j, down))
+
+def odd_policy():
+    return _served(lambda *both: both, lambda state: "x")
+
+def two_policies():
+    return _served(lambda *both: both, lambda state: (state, state))
+
+class Calls:
+    def __init__(self, error):
+        self.error, self.number = error, 0
+    def __call__(self, x):
+        self.number += 1
+        if self.number > 4:
+            raise self.error
+        return x
+
+def _calls(error):
+    form = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+    call = Calls(error)
+    return _served(lambda state, down: (jax.pure_callback(call, form(state), state), down))
+
+def raises():
+    return _calls(ValueError("in callback \\x1b[31m\\nnext"))
+
+def exits():
+    return _calls(SystemExit("out \\x1b[31m\\nnext"))
+"""
 PLAYED = ("--oracle", "gpomdp", "--B", 2, "--K", 3, "--H", 1, "--evaluation-episodes", 2, "--policy", "linear")
 
 
@@ -101,3 +146,43 @@ def test_an_environment_that_says_what_it_cannot_say(name, own, capsys):
     assert WORDS[name] in said
     assert printable(said) == said
     assert "exit code" not in said
+
+
+REFUSED = {
+    "wrong_shape": ": the server's state: float64[3] when a round begins, and float64[7] when it has ended; it must",
+    "text_back": ", in its first round: TypeError: ",
+    "imaginary": ": the server's state: float64[3] when a round begins, and complex128[3] when it has ended",
+    "odd_policy": ", in its first round: TypeError: ",
+    "two_policies": ": its policy is float64[3], float64[3]; it must be theta, numbers of shape (3,)",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_algorithm_that_cannot_go_on_is_refused_before_it_begins(name, own, capsys):
+    Path(own).write_text(BAD)
+    words = ("--problem", "compromise", "--algorithm", f"{own}:{name}", "--rounds", 3, "--out", "out")
+    assert command("run", *words, "--runtime", "loop") == 2
+    said = capsys.readouterr().err
+    assert f"fastfedpg: algorithm '{own}:{name}'{REFUSED[name]}" in said
+    assert said.count("\n") == 1
+    assert not Path("out").exists()
+
+
+RAISED = {
+    "raises": (("--runtime", "loop"), "ValueError: in callback \\x1b[31m next"),
+    "exits": (("--runtime", "loop"), "SystemExit: out \\x1b[31m next"),
+    "raises, compiled": ((), "NotImplementedError: vmap is only supported for the pure_callback primitive when"),
+}
+
+
+@pytest.mark.parametrize("which", RAISED)
+def test_what_an_algorithm_raises_in_a_run_is_one_line(which, own, capsys):
+    Path(own).write_text(BAD)
+    more, says = RAISED[which]
+    name = f"{own}:{which.partition(',')[0]}"
+    words = ("--problem", "compromise", "--algorithm", name, "--rounds", 9, "--out", "out")
+    assert command("run", *words, *more) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"fastfedpg: failed: algorithm '{name}': {says}")
+    assert "; kept in out: config.toml" in said
+    assert "Traceback" not in said

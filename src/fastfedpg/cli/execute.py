@@ -1,5 +1,7 @@
 """What `run`, `resume` and `server` have in common: doing it, and saying how it ended."""
 
+import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -11,11 +13,13 @@ from rich.console import Console
 from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw import style
-from fastfedpg.errors import EnvironmentFailed, InputError, Stopped, printable
+from fastfedpg.errors import EnvironmentFailed, InputError, Stopped, printable, text_of
 from fastfedpg.experiment import Interrupted, Plan, finished_run, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
+from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.progress import OnProgress, progress
+from fastfedpg.registry import is_own, raised
 from fastfedpg.runtime import Diverged, Result, views
 from fastfedpg.statistics import bootstrap
 
@@ -67,6 +71,7 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
     note, title = noting(errors), printable(f"{config.algorithm} on {planned.name}")
     for words in planned.notes:
         note(words)
+    logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)  # we say it ourselves, without a traceback
     try:
         with progress(errors, title, config.rounds) as report:
             result = work(report, note)
@@ -77,7 +82,12 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
     except Stopped as error:
         return say(errors, f"stopped: {error}; {run_folder.kept(out)}", 1)
     except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {' '.join(str(error).split())}; {run_folder.kept(out)}", 1)
+        return say(errors, f"failed: {_reason(text_of(error))}; {run_folder.kept(out)}", 1)
+    except (Exception, SystemExit) as error:
+        own = [f"{kind} '{name}'" for kind in KINDS if is_own(name := getattr(config, kind) or "")]
+        if not own or isinstance(error, InputError):
+            raise
+        return say(errors, f"failed: {' or '.join(own)}: {_reason(raised(error))}; {run_folder.kept(out)}", 1)
     pictures = _picture(out, title, result, note)
     print_lines(console, _results(config.algorithm, result, room(console)))
     if planned.known is not None and not planned.known.played:
@@ -86,6 +96,12 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
     for file in pictures[:1]:
         console.print(f"picture: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
     return 0
+
+
+def _reason(text: str) -> str:
+    """What was raised; of a traceback that JAX quotes from a callback, what it ends with."""
+    quoted = re.search(r'Traceback \(most recent call last\):.*File "[^"]*", line \d+, in \S+ (.*)', text)
+    return quoted.group(1) if quoted else text
 
 
 LABELS = {

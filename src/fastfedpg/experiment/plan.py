@@ -151,7 +151,10 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         if config.runtime == "simulate":
             runtime.layout_of(problem, schedule)
             runtime.check_memory(problem, algorithm, schedule)
-        sizes = runtime.message_sizes(problem, algorithm, np.zeros(np.shape(problem.theta0)[-1]))
+        form = np.zeros(np.shape(problem.theta0)[-1])
+        sizes = runtime.message_sizes(problem, algorithm, form)
+        if is_own(config.algorithm):
+            runtime.check_forms(f"algorithm '{config.algorithm}'", problem, algorithm, form)
     notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))
     return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem, policy)
 

@@ -7,7 +7,7 @@ from fastfedpg.runtime.result import Diverged, Record, Result, add, collect
 from fastfedpg.runtime.run_state import Standing, shapes
 from fastfedpg.runtime.schedule import Schedule, participants_of
 from fastfedpg.runtime.simulate import simulate, simulate_records
-from fastfedpg.runtime.walk import MessageSizes, counting_oracle, message_sizes, samples_in_a_round, walk
+from fastfedpg.runtime.walk import MessageSizes, check_forms, counting_oracle, message_sizes, samples_in_a_round, walk
 
 __all__ = [
     "Diverged",
@@ -17,6 +17,7 @@ __all__ = [
     "Schedule",
     "Standing",
     "add",
+    "check_forms",
     "check_memory",
     "collect",
     "counting_oracle",

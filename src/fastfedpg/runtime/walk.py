@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fastfedpg.core import Algorithm, Oracle, Problem, Sums, Tabular, Task, Transitions, key_for, watch
+from fastfedpg.errors import InputError
 from fastfedpg.runtime.round import begun, combined, heard, reply, served
 
 
@@ -23,12 +24,18 @@ class MessageSizes(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """One agent's messages up (as they travel) and down in the first round, what it takes and logs in every round."""
+    """One agent's messages up (as they travel) and down in the first round, what it takes and logs in every round.
+
+    `began` and `ended` are the server's state, what is sent down, the agent's memory and what its oracle keeps.
+    """
 
     ups: list[Any]
     downs: list[Any]
     steps: Any
     extra: dict[str, Any]
+    policy: Any = ()
+    began: tuple[Any, ...] = ()
+    ended: tuple[Any, ...] = ()
 
 
 def in_form(problem: Problem, algorithm: Algorithm, theta: Any) -> tuple[Walked, int]:
@@ -112,12 +119,16 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
     """
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     state, down, memory = algorithm.init(theta, N)
+    policy = algorithm.policy(state)
     key = key_for(0, 0, "", 0)
     memory, own = begun(algorithm, oracle, theta, first(memory), key)
     if algorithm.per_agent:
         state, down = first(state), first(down)
     walked = Walked([], [], 0, {})
+    began: tuple[Any, ...] = ()
     for number, e in enumerate(algorithm.exchanges):
+        if number == algorithm.opening:
+            began = state, down, memory, own
         memory, own, sent, info = reply(e, memory, own, down, oracle, key)
         steps = walked.steps + info.steps if number >= algorithm.opening else walked.steps
         walked = Walked([*walked.ups, sent], [*walked.downs, down], steps, {**walked.extra, **info.extra})
@@ -125,4 +136,35 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
         form = jax.eval_shape(partial(combined, e), every, jnp.arange(N), key)
         seen = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), form)
         state, down = served(e, 1.0, state, first(seen) if e.combine.per_agent else seen, key)
-    return walked
+    return walked._replace(policy=policy, began=began, ended=(state, down, memory, own) if began else ())
+
+
+PARTS = ("the server's state", "what is sent to the agents", "an agent's memory", "what an agent's oracle keeps")
+
+
+def check_forms(name: str, problem: Problem, algorithm: Algorithm, theta: Any) -> None:
+    """Refuse an algorithm whose round leaves what the next can't begin with, or whose policy is no theta."""
+    walked, _ = in_form(problem, algorithm, theta)
+    policy = jax.tree.leaves(walked.policy)
+    wanted = ((*np.shape(theta),), (problem.N, *np.shape(theta)))
+    if len(policy) != 1 or policy[0].shape not in wanted or policy[0].dtype.kind != "f":
+        raise InputError(
+            f"{name}: its policy is {_told(walked.policy)}; it must be theta, numbers of shape {wanted[0]}"
+        )
+    for what, before, after in zip(PARTS, walked.began, walked.ended, strict=False):
+        if _form(before) != _form(after):
+            raise InputError(
+                f"{name}: {what}: {_told(before)} when a round begins, and {_told(after)} when it has ended; "
+                "it must keep its form"
+            )
+
+
+def _form(tree: Any) -> tuple[Any, ...]:
+    """Structure, shapes, and what kind of numbers; not how many bytes they have."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(x.shape, str(x.dtype).rstrip("0123456789")) for x in leaves]
+
+
+def _told(tree: Any) -> str:
+    words = [f"{x.dtype}{[*x.shape]}" for x in jax.tree.leaves(tree)]
+    return ", ".join(words[:4]) + ", …" * (len(words) > 4) if words else "nothing"
