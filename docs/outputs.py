@@ -17,6 +17,7 @@ MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```
 STUDIES = ("point-mass", "cart-pole", "thermostats", "half-cheetah-vel")
 PICTURES = {
     "main/curves.png": "compare-curves.png",
+    "main/sensitivity.png": "compare-sensitivity.png",
     "main/policies.png": "compare-policies.png",
     "main/agents.png": "compare-agents.png",
     "claims/linear.png": "theory-linear.png",

@@ -29,7 +29,8 @@ def sensitivity(path: Path, tried: Mapping[str, Tried], problem: AnyProblem, tit
         figure = Figure(figsize=(8.5, 4.2), layout="constrained")
         handles, labels = draw_sensitivity(figure.add_subplot(), tried, problem)
         seeds = [x.values.shape[1] for x in tried.values()]
-        canvas.legend(figure, handles, labels, f"{canvas.counted(seeds)}, for tuning alone")
+        shown = canvas.counted(seeds) if max(seeds) > 1 else "mean, no interval"
+        canvas.legend(figure, handles, labels, f"{shown}; seeds for tuning alone")
         canvas.heading(figure, f"{title}: how the step size matters")
         return canvas.save(figure, path)
 
