@@ -45,7 +45,7 @@ def test_the_law_is_that_of_the_algorithm_for_known_noise(N, B0, reuse):
     np.testing.assert_allclose(got, expected, rtol=0.02)
 
 
-def _nothing(thetas):
+def _nothing(thetas, seeds=None):
     n = len(thetas)
     return Evaluation(np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, 1)))
 

@@ -63,11 +63,13 @@ def hessian_norm(gradients: Gradients, theta: Theta) -> Float[Array, ""]:
 
 
 @float64
-def smoothness_estimate(gradients: Gradients, segments: Any, points: int = 3) -> float:
+def smoothness_estimate(
+    gradients: Gradients, segments: Any, points: int = 3, heard: Callable[[int, int], None] = lambda k, n: None
+) -> float:
     """L of Assumption 1 where it is needed: the largest Hessian norm of any J_i on segments (n, 2, d).
 
     It is looked for at `points` evenly spaced points of each segment, its ends among them, by `hessian_norm`; what
-    lies between them may be larger. In 64-bit mode, one point at a time.
+    lies between them may be larger. In 64-bit mode, one point at a time; `heard` is told which, of how many.
     """
     if points < 2:
         raise InputError(f"points = {points}; a segment has two ends")
@@ -76,7 +78,11 @@ def smoothness_estimate(gradients: Gradients, segments: Any, points: int = 3) ->
         raise InputError(f"segments have shape {segments.shape}; it must be (n, 2, d): two ends for each")
     part = np.linspace(0, 1, points)[:, None, None]
     at = np.unique(((1 - part) * segments[:, 0] + part * segments[:, 1]).reshape(-1, segments.shape[2]), axis=0)
-    return float(jax.jit(lambda at: jnp.max(lax.map(lambda theta: hessian_norm(gradients, theta), at)))(at))
+    norm, largest = jax.jit(lambda theta: hessian_norm(gradients, theta)), 0.0
+    for k, theta in enumerate(at):
+        heard(k + 1, len(at))
+        largest = max(largest, float(norm(theta)))
+    return largest
 
 
 def variance_estimate(estimates: Any, mean: Any, level: float = 0.95) -> Estimate:

@@ -11,6 +11,7 @@ from fastfedpg import theory
 from fastfedpg.algorithms.fedavg_pg import fedavg_pg
 from fastfedpg.core import Problem
 from fastfedpg.verify.controls import flipped, without_guide
+from fastfedpg.verify.listening import say
 from fastfedpg.verify.recording import Replicas, gradients_at, one_round
 from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Estimate, Row, claim, exactly, mean_of, not_applicable
@@ -75,7 +76,8 @@ def on_the_way(subject: Subject, seen: Replicas) -> float:
     ends = np.concatenate([seen.iterates[:SEGMENTS, :, -1], seen.end[:SEGMENTS, None]], axis=1)
     starts = np.broadcast_to(seen.theta_bar[: len(ends), None], ends.shape)
     segments = np.stack([starts, ends], axis=2).reshape(-1, 2, ends.shape[-1])
-    return theory.smoothness_estimate(subject.gradients, segments, points=3)
+    heard = lambda k, n: say(f"Hessians at {k} of {n} points")
+    return theory.smoothness_estimate(subject.gradients, segments, points=3, heard=heard)
 
 
 def sampled(subject: Subject, replicas: int) -> Iterator[Row]:
