@@ -1,6 +1,7 @@
 """Files are whole or not there at all, on a disk that is full or read-only."""
 
 import errno
+import json
 import os
 import re
 import resource
@@ -13,7 +14,7 @@ import pytest
 import fastfedpg
 from commands import command
 from fastfedpg import files
-from fastfedpg.experiment import checkpoints
+from fastfedpg.experiment import checkpoints, run_folder
 from fastfedpg.experiment import recorded_run as run
 from fastfedpg.runtime import shapes
 from stopped_runs import CONFIG, DRAWN, FILES, OFTEN, flags, killed, newest, numbers, rounds_kept
@@ -207,3 +208,28 @@ def test_a_run_in_a_folder_that_cannot_be_written_to_is_not_taken_up(error, monk
     said = capsys.readouterr().err
     assert said.startswith(f"fastfedpg: out: {os.strerror(error)}")
     assert rounds_kept(out) == [8, 6]
+
+
+def test_of_a_run_that_could_not_begin_no_folder_stays(monkeypatch, capsys):
+    """Nor those above its own, but for those that were there."""
+    Path("there").mkdir()
+
+    monkeypatch.setattr(run_folder, "describe", no_space)
+    assert command("run", "--problem", "compromise", "--rounds", "2", "--out", "there/a/b/c") == 2
+    assert "there/a/b/c: No space left on device; nothing was run" in capsys.readouterr().err
+    assert [*Path().rglob("*")] == [Path("there")]
+
+
+def test_what_cannot_even_say_what_it_is_ends_a_run_all_the_same():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def report(done, record=None):
+        if done == 8:
+            raise Mute
+
+    with pytest.raises(Mute):
+        fastfedpg.run(CONFIG, "out", report=report)
+    said = json.loads(Path("out/summary.json").read_text())
+    assert (said["state"], "its own __str__ raised RuntimeError" in said["message"]) == ("failed", True)

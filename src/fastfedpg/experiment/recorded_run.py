@@ -11,7 +11,7 @@ import jax
 
 from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.errors import InputError, Stopped
+from fastfedpg.errors import InputError, Stopped, text_of
 from fastfedpg.experiment import checkpoints, own_files, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, UnusableCheckpoint
 from fastfedpg.experiment.config import Config, from_toml
@@ -164,7 +164,7 @@ def execute(
     with _uninterrupted():
         if state == "interrupted":
             stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")
-        result = journal.close(state, str(stopped or ""))
+        result = journal.close(state, "" if stopped is None else text_of(stopped))
     if isinstance(stopped, Diverged):
         stopped.result = result
     if stopped is not None:

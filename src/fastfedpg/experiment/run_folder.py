@@ -5,7 +5,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -77,6 +77,7 @@ def open_folder(out: Path, clear: Callable[[], None], describe: Callable[[], Non
     """A folder of one's own: cleared of what was there, and how to repeat the work written down, before it begins."""
     with ExitStack() as stack:
         new, mine = True, False
+        above = [p for p in out.absolute().parents if not p.exists()]  # the nearest first
         try:
             try:
                 out.mkdir(parents=True)
@@ -89,6 +90,9 @@ def open_folder(out: Path, clear: Callable[[], None], describe: Callable[[], Non
         except BaseException as error:
             if new and mine:
                 shutil.rmtree(out, ignore_errors=True)
+            for folder in (out, *above) if new else ():
+                with suppress(OSError):  # it is gone already, or somebody has something there by now
+                    folder.rmdir()
             if isinstance(error, OSError):
                 raise InputError(f"{out}: {error.strerror}; nothing was run") from None
             raise
