@@ -27,6 +27,7 @@ PICTURES = {
     "claims/stationary.png": "theory-stationary.png",
     "claims/tightness.png": "theory-tightness.png",
     "thermostats.png": "thermostats.png",
+    "advice.png": "advice.png",
     **{f"studies/{name}/curves.png": f"study-{name}.png" for name in STUDIES},
     "studies/point-mass/agents.png": "study-point-mass-agents.png",
 }

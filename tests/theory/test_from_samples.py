@@ -95,7 +95,7 @@ def test_exact_gradients_are_measured_exactly():
     """Without noise intervals are points: zeta^2 and ||grad J||^2 by their definitions, L by a difference."""
     mdp = problems.random(agents=3, S=4, A=3, gamma=0.5)
     theta = np.random.default_rng(0).normal(size=12)
-    got = theory.measure(problems.with_oracle(mdp, "exact"), theta, replicas=4, step=1e-4)
+    got = theory.measure(problems.with_oracle(mdp, "exact"), theta, replicas=4, steps=(1e-4,))
     g = problems.exact.gradients(mdp, theta).reshape(3, 12)
     mean = g.mean(axis=0)
     assert got.sigma_sq == (0, 0, 0)

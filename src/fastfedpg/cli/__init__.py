@@ -22,6 +22,10 @@ COMMANDS = {
     ),
     "resume": ("resume.resume", "Go on with a run or a comparison that was interrupted or killed."),
     "runs": ("runs.runs", "List the runs below a folder, with their problem, algorithm, gap and state."),
+    "advise": (
+        "advise.advise",
+        "Say which method, step size and local steps a problem asks for, and what each would cost.",
+    ),
     "show": ("show.show", "Draw a problem and say what it is."),
     "federate": (
         "server.federate",

@@ -22,7 +22,7 @@ PROBLEM = (
 )
 NAMES = {
     "problem": PROBLEM,
-    "algorithm": "An algorithm's name, or your own: module:function or file.py:function.",
+    "algorithm": "An algorithm's name; auto, which follows `fastfedpg advise`; or your own, module:function.",
     "oracle": "exact, truncated, reinforce or gpomdp; in environments reinforce, gpomdp or actor_critic; or your own.",
     "policy": "In environments: table, linear, fourier or mlp, or your own; Gaussian where actions are continuous.",
 }

@@ -21,6 +21,9 @@ from fastfedpg.files import read_text
 from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.registry import Choice
 
+AUTO = "auto"
+"""The algorithm of a run that follows the advice on its problem."""
+
 SOURCE = "source_sha256"
 """What a file says of a user's own function: how its source was when it ran."""
 

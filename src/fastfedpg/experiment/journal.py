@@ -172,6 +172,7 @@ def summary(planned: Plan, result: Result | None, state: str, message: str, seco
         "seeds": config.seeds,
         "eta": config.eta,
         **_theory(planned),
+        **({"advice": planned.advice} if planned.advice else {}),
         **found,
         "final": final,
         "interval": "95% bootstrap over seeds",

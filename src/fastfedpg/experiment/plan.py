@@ -38,6 +38,7 @@ class Plan:
     notes: tuple[str, ...]
     theorem: Scheduled | None = None  # what its schedule says, if it has one
     policy: Policy | None = None  # in environments
+    advice: dict[str, Any] | None = None  # why its algorithm was chosen, if it was asked for that
 
     @property
     def here(self) -> AnyProblem:

@@ -4,6 +4,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, Stopped, text_of
 from fastfedpg.experiment import checkpoints, own_files, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, UnusableCheckpoint
-from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.config import AUTO, Config, from_toml
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import OnProgress, silent
@@ -40,7 +41,7 @@ def run(
 ) -> Result:
     """Run a configuration; with `out`, leave its folder behind, also when interrupted or diverged."""
     if out is None:
-        return execute(plan(config), report=report)
+        return execute(_planned(config), report=report)
     with begin(config, Path(out), overwrite) as planned:
         return execute(planned, Path(out), report, note=note)
 
@@ -56,6 +57,18 @@ def resume(out: Path | str, report: OnProgress = silent, note: Note = warnings.w
         return execute(planned, Path(out), report, found, note)
 
 
+def _planned(config: Config) -> Plan:
+    """The plan; where the algorithm is left open, of the one that is advised, with its reasons."""
+    if config.algorithm != AUTO:
+        return plan(config)
+    from fastfedpg.experiment.advised import advise
+
+    found = advise(config)
+    planned = plan(found.config)
+    said = f"auto: {found.best.method.label}, since {found.reason()}"
+    return replace(planned, notes=(*planned.notes, said, *found.notes), advice=found.summary())
+
+
 @contextmanager
 def begin(
     config: Config,
@@ -66,12 +79,12 @@ def begin(
 ) -> Iterator[Plan]:
     """Check the folder and the configuration, and only then open the folder; `also` writes what else belongs in it."""
     run_folder.check_folder(out, overwrite)
-    planned = like or plan(config)
+    planned = like or _planned(config)
     clear = lambda: run_folder.clear(out, overwrite)
 
     def describe() -> None:
         also()
-        run_folder.describe(out, planned.config, planned.known, planned.theta0)
+        run_folder.describe(out, planned.config, planned.known, planned.theta0, planned.advice)
 
     with run_folder.open_folder(out, clear, describe):
         yield planned
@@ -92,7 +105,7 @@ def reopen(
             if run_folder.ended(out) in ("finished", "diverged"):
                 raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
             run_folder.check_files(out)
-            planned = like or plan(from_toml(out / "config.toml"))
+            planned = like or replace(plan(from_toml(out / "config.toml")), advice=run_folder.advice(out))
             clear_parts(out)
             form = shapes(planned.problem, planned.algorithm, planned.schedule)
             try:

@@ -21,7 +21,10 @@ from fastfedpg.experiment.problem import is_file
 from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_atomically, write_text
 from fastfedpg.problems import AnyProblem
 
-FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz")
+FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz", "advice.json")
+
+ADVICE = "advice.json"
+"""Why the algorithm was chosen, where it was left open."""
 
 CURVE = "curve"
 """The picture of a run, as .png and .svg, which the command line draws."""
@@ -120,11 +123,29 @@ def described(config: Config) -> Config:
     return config if config.theta0 is None else replace(config, theta0="theta0.npz")
 
 
-def describe(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
+def describe(
+    out: Path,
+    config: Config,
+    problem: AnyProblem | None,
+    theta0: np.ndarray | None,
+    advice: dict[str, Any] | None = None,
+) -> None:
     """All that is needed to repeat the run, or to go on with it; config.toml last: where it stands, all is there."""
     copy_files(out, config, problem, theta0)
     head = f"# {versions()}\n# Repeat with: fastfedpg run --config THIS_FILE --out ANOTHER_FOLDER\n"
+    if advice is not None:
+        write_text(out / ADVICE, json.dumps(plain(advice), indent=2) + "\n")
+        head += f"# Algorithm auto chose {advice['chosen']}: {advice['why']}\n"
     write_text(out / "config.toml", head + described(config).to_toml())
+
+
+def advice(out: Path) -> dict[str, Any] | None:
+    """Why a run's algorithm was chosen, where it was left open: it is not asked again."""
+    try:
+        found: dict[str, Any] = json.loads(read_text(out / ADVICE))
+    except UNREADABLE:
+        return None
+    return found
 
 
 def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
@@ -139,7 +160,7 @@ def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np
 
 def write_summary(out: Path, summary: dict[str, Any]) -> None:
     """summary.json; what is not defined is null. It comes last: where it says finished, everything is there."""
-    write_text(out / "summary.json", json.dumps(_plain(summary), indent=2) + "\n")
+    write_text(out / "summary.json", json.dumps(plain(summary), indent=2) + "\n")
 
 
 def state(out: Path) -> str:
@@ -185,11 +206,12 @@ def versions() -> str:
     return f"fastfedpg {version('fastfedpg')}, jax {jax.__version__}, numpy {np.__version__}"
 
 
-def _plain(x: Any) -> Any:
+def plain(x: Any) -> Any:
+    """What JSON can hold: infinity and NaN are null."""
     if isinstance(x, dict):
-        return {k: _plain(v) for k, v in x.items()}
+        return {k: plain(v) for k, v in x.items()}
     if isinstance(x, list | tuple):
-        return [_plain(v) for v in x]
+        return [plain(v) for v in x]
     if isinstance(x, float | np.floating):
         return float(x) if math.isfinite(x) else None
     return int(x) if isinstance(x, np.integer) else x

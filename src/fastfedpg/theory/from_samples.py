@@ -5,7 +5,7 @@ mean is estimated by products of different replicas (a U-statistic), so that noi
 is the jackknife's over replicas, with Student's t. docs/theory.md derives it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,8 +24,8 @@ from fastfedpg.theory.estimates import Estimate
 FEWEST = 4
 """Replicas of which a jackknife can say anything."""
 
-STEP = 0.5
-"""How far apart, in theta, the two points are whose gradients tell L."""
+STEPS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""How far apart, in theta, the two points are whose gradients tell L: the first at which they can be told apart."""
 
 
 class Drawn(NamedTuple):
@@ -120,9 +120,17 @@ class Measured(NamedTuple):
 
 
 def measure(
-    problem: Problem, theta: Any, replicas: int = 32, seed: int = 0, step: float = STEP, level: float = 0.95
+    problem: Problem,
+    theta: Any,
+    replicas: int = 32,
+    seed: int = 0,
+    steps: Sequence[float] = STEPS,
+    level: float = 0.95,
 ) -> Measured:
-    """All of it, from 2 R estimates of every agent: R at theta, and R a step along the mean of those."""
+    """All of it, from R estimates of every agent at theta, and R more a step along the mean of those.
+
+    Where noise hides the difference the step is doubled, and R more are drawn.
+    """
     theta = np.asarray(theta, np.float64)
     here = draw_estimates(problem, theta, replicas, seed)
     if not np.isfinite(here.g).all():
@@ -130,15 +138,15 @@ def measure(
     mean = here.g.mean(axis=(0, 1))
     size = float(np.linalg.norm(mean))
     along = mean / size if size > 0 else np.ones_like(mean) / np.sqrt(mean.size)
-    ahead = draw_estimates(problem, theta - step * along, replicas, seed)
-    return Measured(
-        norm_sq_from(here.g, level),
-        zeta_sq_from(here.g, level),
-        sigma_sq_from(here.g, level),
-        smoothness_from(here.g, ahead.g, step, level),
-        replicas,
-        here.steps + ahead.steps,
-    )
+    spent = here.steps
+    for step in steps:
+        ahead = draw_estimates(problem, theta - step * along, replicas, seed)
+        spent += ahead.steps
+        L = smoothness_from(here.g, ahead.g, step, level)
+        if L.low > 0:
+            break
+    each = (norm_sq_from(here.g, level), zeta_sq_from(here.g, level), sigma_sq_from(here.g, level))
+    return Measured(*each, L, replicas, spent)
 
 
 def _enough(R: int) -> int:

@@ -1,0 +1,125 @@
+"""`fastfedpg advise`: which method, step size and local steps a problem asks for, and what each would cost."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from fastfedpg.cli.consoles import noting, print_lines, room
+from fastfedpg.cli.flags import flags_of, value_of
+from fastfedpg.cli.parse_flags import option, parse
+from fastfedpg.errors import InputError, printable
+from fastfedpg.experiment.config import Config, from_toml
+
+if TYPE_CHECKING:
+    from fastfedpg.experiment.advised import Advice
+
+
+@dataclass(frozen=True)
+class AdviseFlags:
+    """Say which method a problem asks for: PROBLEM stands first, or after --problem. Settings that are given stay."""
+
+    target: float | None = option(
+        None, "The gap to be reached, in the problem's own units; 1% of the first gap unless given.", "problem"
+    )
+    replicas: int = option(32, "Gradient estimates of each agent to measure with, at most.", "gradient")
+    config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    out: Path | None = option(None, "The picture's name, with or without .png or .svg; beside it goes NAME.json.")
+    overwrite: bool = option(False, "Replace a picture that is already there.")
+
+
+EXAMPLE = "fastfedpg advise compromise-grid --oracle gpomdp --baseline leave-one-out --B 32 --target 0.02 --out advice"
+
+
+def advise(arguments: list[str], console: Console, errors: Console) -> int:
+    """Say which method, step size and local steps a problem asks for, and what each would cost."""
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--problem", *arguments]
+    file = value_of("--config", arguments)
+    base = Config() if file is None else from_toml(file)
+    flags = flags_of(base, arguments, ("problem", "oracle", "policy"))
+    config, (asked,) = parse((AdviseFlags,), "fastfedpg advise", arguments, base, flags, example=EXAMPLE)
+    from fastfedpg.draw import style  # with JAX and matplotlib, which --help can do without
+    from fastfedpg.experiment import advised
+
+    stem = None if asked.out is None else asked.out
+    if stem is not None and stem.suffix in (".png", ".svg", ".json"):
+        stem = stem.with_suffix("")
+    if stem is not None and not asked.overwrite:
+        there = [str(f) for f in (*style.files(stem), stem.with_name(stem.name + ".json")) if f.exists()]
+        if there:
+            raise InputError(f"{' and '.join(there)} already there; give --overwrite to replace, or another --out")
+    found = advised.advise(config, asked.target, asked.replicas)
+    for words in found.notes:
+        noting(errors)(words)
+    print_lines(console, advised_lines(found, room(console)))
+    if stem is not None:
+        for path in write(found, stem):
+            console.print(f"written: {printable(path)}", soft_wrap=True, highlight=False, markup=False)
+    return 0
+
+
+def advised_lines(found: "Advice", width: int) -> list[str]:
+    """What was measured, the verdict, and a row for each method."""
+    from fastfedpg.columns import Column, lay_out
+
+    m, scale = found.measured, found.scale
+    spread = lambda e: f"{e.mean:.3g} in [{e.low:.3g}, {e.high:.3g}]"
+    count = lambda x: "not reached" if math.isinf(x) else f"{x:,.0f}"
+    head = [
+        f"{printable(found.name)}: {found.at.N} agents, {m.replicas} estimates of each, {m.steps:,} environment steps",
+        f"  ||grad J||^2  {spread(m.norm_sq)}",
+        f"  zeta^2        {spread(m.zeta_sq)}, how much the agents' gradients differ",
+        f"  sigma^2       {spread(m.sigma_sq)}, the noise of one estimate",
+        f"  L             {spread(m.L)}, along the gradient",
+        f"  first gap     {found.at.gap * scale:.4g}, target {found.target * scale:.4g}",
+        "",
+        found.reason(),
+        f"take {' '.join(_settings(found))}",
+        "",
+    ]
+    costs = found.costs
+    columns = [
+        Column("until the target", [c.method.label for c in costs], whole=True, right=False),
+        Column("eta", [f"{c.eta:.3g}" for c in costs]),
+        Column("H", [str(c.method.H) for c in costs]),
+        Column("B0/B", [f"{1 / c.method.B_over_B0:g}" if c.method.name == "fast_fedpg" else "" for c in costs]),
+        Column("rounds", [count(c.rounds) for c in costs]),
+        Column(found.unit, [count(c.samples) for c in costs]),
+        Column("bytes of an agent", [count(c.bytes) for c in costs]),
+    ]
+    tail = ["", found.by_theorem(), "independent_pg: each agent its own policy, which is another problem"]
+    return [*head, *lay_out(columns, width), *tail]
+
+
+def _settings(found: "Advice") -> Iterator[str]:
+    config = found.config
+    yield f"--algorithm {config.algorithm}"
+    for name in ("eta", "H", "reuse", "B0"):
+        value = config.choice("algorithm").args.get(name)
+        if value is not None and value is not False:
+            yield f"--{name}" if value is True else f"--{name} {value:g}"
+    if (B := config.get("oracle.B")) is not None:
+        yield f"--B {B}"
+
+
+def write(found: "Advice", stem: Path) -> list[Path]:
+    """The picture, and all numbers as JSON."""
+    from fastfedpg.draw.advice_picture import Bar, advice_picture
+    from fastfedpg.experiment.run_folder import plain
+    from fastfedpg.files import write_text
+
+    bars = [Bar(c.method.label, c.samples, c.bytes) for c in found.costs]
+    title = f"{found.name}: {found.best.method.label}, {'a correction pays' if found.corrects else 'noise decides'}"
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        files = advice_picture(stem, title, found.balance, bars, found.unit)
+        where = stem.with_name(stem.name + ".json")
+        write_text(where, json.dumps(plain(found.summary()), indent=2) + "\n")
+    except OSError as error:
+        raise InputError(f"{stem.parent}: the picture can't be written there ({error.strerror})") from None
+    return [files[0], where]

@@ -1,0 +1,154 @@
+"""`fastfedpg advise` and `run --algorithm auto`: what they say, write and refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import command
+from fastfedpg import problems
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import Config, advised, resume, run
+from fastfedpg.experiment.advised import advise
+from fastfedpg.experiment.config import from_toml
+
+NOISY = ("--oracle", "reinforce", "--B", 1, "--K", 10)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def alike() -> Path:
+    """Four agents with one and the same reward: zeta^2 = 0."""
+    rng = np.random.default_rng(0)
+    P, reward = rng.dirichlet(np.ones(3), (3, 2)), np.tile(rng.uniform(size=(1, 3, 2)), (4, 1, 1))
+    np.savez("alike.npz", P=P, reward=reward, rho=np.full(3, 1 / 3), gamma=0.5)
+    return Path("alike.npz")
+
+
+def test_exact_gradients_that_differ_ask_for_a_correction(capsys):
+    """compromise: two agents who want opposite things; without noise Fast-FedPG's fresh anchor is best."""
+    assert command("advise", "compromise", "--H", 10, "--out", "advice.png") == 0
+    said = capsys.readouterr().out
+    for part in ("drift decides", "--algorithm fast_fedpg", "--H 10", "fedavg_pg", "scaffold_pg", "centralised_pg"):
+        assert part in said
+    assert "Theorem 2 with its own constants" in said
+    assert Path("advice.png").stat().st_size > 10_000
+    assert Path("advice.svg").is_file()
+    told = json.loads(Path("advice.json").read_text())
+    assert told["chosen"].startswith("fast_fedpg")
+    assert told["balance"]["value"] is None, "no noise: the balance is infinite"
+    assert [c["method"] for c in told["costs"]][-1] == "independent_pg"
+
+
+def test_agents_that_are_alike_ask_for_plain_averaging(capsys):
+    assert command("advise", alike(), *NOISY, "--H", 5) == 0
+    said = capsys.readouterr().out
+    assert "noise decides" in said
+    assert "take --algorithm fedavg_pg" in said
+    assert "--B 1" in said
+
+
+def test_what_is_measured_is_what_there_is():
+    """zeta^2 of `compromise` at the uniform policy, by its definition; and the first gap is J - J*."""
+    found = advise(Config("compromise"))
+    mdp = problems.compromise()
+    g = problems.exact.gradients(mdp, np.zeros(3)).reshape(2, 3)
+    assert found.measured.zeta_sq.mean == pytest.approx(np.mean(np.sum((g - g.mean(axis=0)) ** 2, axis=1)))
+    assert found.at.gap == pytest.approx(problems.exact.J(mdp, np.zeros((1, 3))) - problems.exact.optimum(mdp).J)
+
+
+def test_settings_that_are_given_stay():
+    found = advise(Config("compromise", H=3, eta=0.5))
+    assert found.config.get("H") == 3
+    assert found.config.eta == 0.5
+    assert {c.method.H for c in found.costs} == {1, 3}
+
+
+def test_a_private_problem_cant_be_sampled(capsys):
+    assert command("advise", "private", "--agents", 2, "--parameters", 3) == 2
+    assert "problem 'private' can't be sampled here" in capsys.readouterr().err
+
+
+def test_too_few_samples_say_how_many_it_takes(capsys):
+    """4 estimates leave open on which side of an anchor's noise zeta^2 lies, and it matters; 64 tell."""
+    flags = ("random", "--oracle", "gpomdp", "--baseline", "leave-one-out", "--B", 2, "--K", 10, "--H", 20)
+    assert command("advise", *flags, "--target", 0.03, "--replicas", 4) == 2
+    said = capsys.readouterr().err
+    assert "4 estimates of each agent are too few to tell: zeta^2 =" in said
+    assert int(said.split("--replicas ")[1].split()[0]) >= 8
+    assert command("advise", *flags, "--target", 0.03, "--replicas", 64) == 0
+    assert command("advise", *flags, "--replicas", 3) == 2
+    assert "3 replicas; an interval needs at least 4" in capsys.readouterr().err
+
+
+def test_a_target_below_the_floor_says_the_floor(capsys):
+    """At a step size that is given the floor is a number; a target a little above twice what it leaves is fine."""
+    given = (alike(), *NOISY, "--H", 5, "--eta", 0.5)
+    assert command("advise", *given, "--target", 1e-9) == 2
+    said = capsys.readouterr().err
+    assert "target = 1e-09 is below the noise floor at eta = 0.5" in said
+    least = float(said.split("at eta = 0.5, ")[1].split(":")[0])
+    assert command("advise", *given, "--target", 1.05 * least) == 0
+    assert command("advise", *given[:-2], "--target", 1e-12) == 2
+    assert "that 10,000,000 rounds can reach" in capsys.readouterr().err
+    assert command("advise", "compromise", "--target", -1) == 2
+    assert "target = -1; it must be a positive number" in capsys.readouterr().err
+
+
+def test_a_picture_that_is_there_stays(capsys):
+    Path("mine.png").write_text("")
+    assert command("advise", "compromise", "--out", "mine") == 2
+    assert "mine.png already there" in capsys.readouterr().err
+    assert Path("mine.png").read_text() == ""
+
+
+def test_auto_follows_the_advice_and_writes_down_why(capsys):
+    assert (
+        command("run", "--problem", alike(), *NOISY, "--H", 5, "--algorithm", "auto", "--rounds", 3, "--out", "a") == 0
+    )
+    assert "auto: fedavg_pg, since noise decides" in capsys.readouterr().err
+    config = from_toml("a/config.toml")
+    assert config.algorithm == "fedavg_pg"
+    assert "# Algorithm auto chose fedavg_pg: noise decides" in Path("a/config.toml").read_text()
+    told = json.loads(Path("a/summary.json").read_text())["advice"]
+    assert told["chosen"] == "fedavg_pg"
+    assert told["measured"]["zeta_sq"]["low"] < 0 < told["measured"]["sigma_sq"]["low"]
+    assert (
+        command("run", "--problem", "compromise", "--algorithm", "auto", "--out", "a", "--overwrite", "--rounds", 2)
+        == 0
+    )
+    assert json.loads(Path("a/summary.json").read_text())["advice"]["chosen"].startswith("fast_fedpg")
+    assert command("run", "--problem", "compromise", "--out", "a", "--overwrite", "--rounds", 2) == 0
+    assert not Path("a/advice.json").exists(), "a run that asked for no advice leaves none of an earlier run"
+
+
+def test_a_resumed_run_does_not_decide_anew(monkeypatch):
+    """Interrupted after its first round: what goes on has the algorithm and the reasons that were written down."""
+    config = Config("compromise", algorithm="auto", rounds=4, H=10, checkpoint_rounds=1)
+
+    def stop(done, record=None):
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config, "out", report=stop, note=lambda words: None)
+    before = json.loads(Path("out/advice.json").read_text())
+
+    def never(*given):
+        raise AssertionError("decided anew")
+
+    monkeypatch.setattr(advised, "advise", never)
+    resume("out", note=lambda words: None)
+    told = json.loads(Path("out/summary.json").read_text())
+    assert told["state"] == "finished"
+    assert told["advice"] == before
+    assert told["algorithm"] == "fast_fedpg"
+
+
+def test_auto_refuses_what_advice_refuses():
+    with pytest.raises(InputError, match="can't be sampled"):
+        run(Config("private", agents=2, parameters=3, algorithm="auto"))

@@ -1,0 +1,89 @@
+"""What methods cost until a target: the model's terms at points by hand, its limits, and how they are ranked."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fastfedpg.theory import advice
+from fastfedpg.theory.advice import Landscape, Method, anchor_noise, balance, cost, floor, least_target, ranked, rate
+
+AT = Landscape(gap=1.0, mu=0.1, L=0.5, sigma_sq=8.0, zeta_sq=2.0, N=4)
+FAST, PLAIN = Method("fast_fedpg", 5, 24, 400, 2), Method("fedavg_pg", 5, 20, 200, 1)
+SCAFFOLD, CENTRAL = Method("scaffold_pg", 5, 20, 400, 1), Method("centralised_pg", 1, 4, 200, 1)
+ALONE = Method("independent_pg", 5, 20, 0, 0)
+EVERY = (FAST, PLAIN, SCAFFOLD, CENTRAL, ALONE)
+
+
+def test_floors_for_small_steps_are_the_drift_laws():
+    """Leading order in eta: eta/4 sigma^2/N for all; the drift's part is H eta/4 L^2 eta^2 (mean l^2 anchor + mean l
+    sigma^2)/N, with means 6 and 2 for H = 5, and FedAvg-PG's bias (eta L)^2 mean l^2 zeta^2/(2L)."""
+    eta = 1e-4
+    plain = eta / 4 * 8 / 4
+    assert floor(CENTRAL, eta, AT) == pytest.approx(plain, rel=1e-12)
+    assert floor(ALONE, eta, AT) == pytest.approx(4 * plain)
+    assert anchor_noise(FAST, 8.0, 4) == 6.0
+    assert anchor_noise(FAST._replace(B_over_B0=0.25), 8.0, 4) == 1.5
+    assert anchor_noise(SCAFFOLD, 8.0, 4) == pytest.approx(6 / 5)
+    drift = lambda anchor: 5 * eta / 4 * 0.25 * eta**2 * (6 * anchor + 2 * 8.0) / 4
+    assert floor(FAST, eta, AT) - plain == pytest.approx(drift(6.0), rel=1e-3)
+    assert floor(SCAFFOLD, eta, AT) - plain == pytest.approx(drift(6 / 5), rel=1e-3)
+    assert floor(PLAIN, eta, AT) - plain == pytest.approx(drift(0) + (eta * 0.5) ** 2 * 6 * 2.0 / (2 * 0.5), rel=1e-3)
+
+
+def test_the_floor_of_noise_is_that_of_a_parabola():
+    """theta <- theta - eta (h theta + noise of variance s): E h theta^2/2 comes to eta s/4/(1 - eta h/2)."""
+    rng, theta, seen = np.random.default_rng(0), np.zeros(4000), []
+    for t in range(400):
+        theta = theta - 0.05 * (0.5 * theta + rng.normal(size=4000) * np.sqrt(2.0))
+        seen += [np.mean(0.5 * theta**2 / 2)] if t > 300 else []
+    at = AT._replace(sigma_sq=2.0, N=1)
+    assert np.mean(seen) == pytest.approx(floor(CENTRAL, 0.05, at), rel=0.05)
+
+
+def test_rounds_are_those_after_which_the_gap_is_there():
+    """Without noise: the least T with rate^T <= target/2 (the other half is the floor's)."""
+    at = AT._replace(sigma_sq=0.0)
+    found = cost(FAST, at, 0.01)
+    assert rate(FAST, found.eta, at) ** found.rounds <= 0.005 < rate(FAST, found.eta, at) ** (found.rounds - 1)
+    assert found.eta <= 1 / at.L
+    assert found.samples == 24 * found.rounds
+    assert found.bytes == 400 * found.rounds
+    assert cost(FAST, at, 0.01, eta=0.1).eta == 0.1
+
+
+def test_noise_and_drift_change_places():
+    """The same problem with zeta^2 from 0 up: FedAvg-PG is first where there is none, and a correction where there is
+    much; without noise Fast-FedPG, whose anchor is of this round."""
+    first = lambda at: ranked([cost(x, at, 0.01) for x in EVERY])[0].method.name
+    assert first(AT._replace(zeta_sq=0.0)) == "fedavg_pg"
+    assert first(AT._replace(zeta_sq=100.0)) in ("fast_fedpg", "scaffold_pg")
+    assert first(AT._replace(zeta_sq=100.0, sigma_sq=0.0)) == "fast_fedpg"
+    assert ranked([cost(x, AT, 0.01) for x in EVERY])[-1].method.name == "independent_pg"
+
+
+def test_balance():
+    """N zeta^2 / ((1 - 1/N) sigma^2 B/B0) = 4 * 2 / (3/4 * 8) by hand; without noise infinite, without zeta nothing."""
+    assert balance(8.0, 2.0, 4) == pytest.approx(8 / 6)
+    assert balance(8.0, 2.0, 4, 0.5) == pytest.approx(8 / 3)
+    assert balance(0.0, 2.0, 4) == math.inf
+    assert balance(8.0, -1.0, 4) == 0
+
+
+def test_the_least_target_is_where_costs_end():
+    for eta in (None, 0.5):
+        least = least_target(FAST, AT, eta)
+        assert math.isfinite(cost(FAST, AT, 1.01 * least, eta).rounds)
+        assert math.isinf(cost(FAST, AT, 0.99 * least if eta else least / 10, eta).rounds)
+
+
+def test_theorem_2_needs_far_more_rounds():
+    got = advice.theorem2_rounds(AT, 5, 0.01)
+    assert got > 100 * cost(FAST, AT, 0.01).rounds
+    assert got == math.ceil(got)
+
+
+def test_regret_is_the_worst_case():
+    cases = [[cost(x, at, 0.01) for x in EVERY] for at in advice.cases(AT, 0.0, 1000.0)]
+    assert advice.regret(PLAIN, cases) > 2
+    assert advice.regret(PLAIN, cases[:1]) == 1
