@@ -11,10 +11,11 @@ from fastfedpg.cli import execute, runs
 from fastfedpg.cli.consoles import UNBROKEN, room
 from fastfedpg.columns import Column, lay_out, least
 from fastfedpg.comparison import printed
+from fastfedpg.comparison.paired import NONE, Difference
 from fastfedpg.comparison.table import Line
 from fastfedpg.experiment.run_index import Entry
 from fastfedpg.runtime import Result
-from fastfedpg.statistics import NONE, Difference, Interval
+from fastfedpg.statistics import Interval
 from fastfedpg.verify import report
 from fastfedpg.verify.verdict import Row
 
@@ -24,8 +25,10 @@ WIDTHS = (80, 120, UNBROKEN)
 def line(k: int, label: str) -> Line:
     """Numbers of every length, which tell the methods apart."""
     x = Interval(*(np.float64(f"0.0{k + 1}2345{n}") for n in (1, 2, 3)))
+    arrived = [Interval(*(np.float64(n + k + 10 * j) for j in range(3))) for n in (1e3, 1234567.0)]
+    against = Difference(0.5, x, NONE, x, 1.25, 1.5, log=True) if k else None
     return Line(
-        label, 0.125 * (k + 1), 8, True, x, Difference(x, NONE, 1.5) if k else None, x, x, 1e3 + k, 1234567.0 + k, 8,
+        label, 0.125 * (k + 1), 8, k % 2, True, x, x, against, x, x, *arrived, 8,
         1000 + k, 123456789.0 + k, "environment steps", False, 1, 98765432.0 + k, 2000.0 + k, 123.4 + k,
     )  # fmt: skip
 
