@@ -92,7 +92,7 @@ def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict", at_mo
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > at_most:
             raise OSError(errno.EFBIG, f"larger than {at_most >> 20} MB", str(path))
-        return file.read(at_most + 1).decode(encoding, errors)
+        return file.read().decode(encoding, errors)
 
 
 SEAL = "# sha256 of what follows: "

@@ -35,7 +35,7 @@ def tracking(impl: str) -> Problem:
 
         return Oracle(begin, sample, lambda theta, own, noise: theta - target + noise + own["mean"], lambda batch: 1)
 
-    def evaluate(thetas) -> Evaluation:
+    def evaluate(thetas, seeds=None) -> Evaluation:
         x = np.asarray(thetas).sum(axis=-1)
         return Evaluation(x, x, x**2, np.stack([x, -x, 2 * x], axis=-1))
 

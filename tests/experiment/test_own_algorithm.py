@@ -178,10 +178,13 @@ def test_an_algorithm_without_eta_runs_is_compared_and_is_not_tuned(capsys):
     assert "method 'stepless' has no eta that could be tuned" in capsys.readouterr().err
 
 
-def test_an_own_setting_is_a_flag_beside_other_methods_and_a_sweep_of_it_is_resumed(capsys):
+def test_an_own_setting_is_a_flag_beside_other_methods():
     methods = ("fast_fedpg", "mine.py:fedprox_pg")
     assert command("compare", *SMALL, "--seeds", 1, "--algorithms", *methods, "--mu", 3, "--out", "cmp") == 0
     assert from_toml("cmp/fedprox_pg/config.toml").get("mu") == 3
+
+
+def test_a_sweep_of_an_own_setting_is_resumed(capsys):
     assert command("sweep", *SMALL, "--algorithm", "mine.py:fedprox_pg", "--mu", 1, 2, "--out", "swept") == 0
     before = theta("swept/mu=2")
     Path("swept/mu=2/summary.json").unlink()
