@@ -87,3 +87,16 @@ def drawing():
     real, execute._picture = execute._picture, _stand_in
     yield real
     execute._picture = real
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_repeat():
+    """Comparisons without noise are repeated four times, by a program of their own; of a single seed, the run's does.
+
+    `tests/comparison/test_repeats.py` has all four.
+    """
+    from fastfedpg.comparison import repeats
+
+    real, repeats.REPEATS = repeats.REPEATS, 1
+    yield real
+    repeats.REPEATS = real

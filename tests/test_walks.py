@@ -64,7 +64,7 @@ def walk(name, folder):
     if name == "run":
         assert command("run", *SMALL, "--out", folder) == 0
     elif name == "compare":
-        assert command("compare", *SMALL, "--algorithms", "fast_fedpg", "fedavg_pg", "--seeds", 4, "--out", folder) == 0
+        assert command("compare", *SMALL, "--algorithms", "fast_fedpg", "fedavg_pg", "--seeds", 1, "--out", folder) == 0
     elif name == "gymnasium":
         words = ("--problem", "gym:CartPole-v1", "--policy", "linear", "--oracle", "gpomdp", "--B", 2, "--K", 4)
         assert command("run", *words, "--rounds", 1, "--H", 1, "--evaluation-episodes", 2, "--out", folder) == 0

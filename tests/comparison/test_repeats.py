@@ -17,6 +17,11 @@ CHAOS = ("--problem", "opposed-line", "--H", 20, "--eta", 20, "--rounds", 60, "-
 CALM = ("--problem", "compromise", "--H", 2, "--eta", 0.5, "--rounds", 4, "--seeds", 1)
 
 
+@pytest.fixture(autouse=True)
+def as_many_as_ever(one_repeat, monkeypatch):
+    monkeypatch.setattr(repeats, "REPEATS", one_repeat)
+
+
 def stored(name: str) -> np.ndarray:
     """(repeats, 2): the last gap and the tail average."""
     with Path("out/repeats.csv").open(newline="") as file:

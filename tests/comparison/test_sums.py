@@ -1,6 +1,7 @@
 """What tuning and comparisons rest on is what was written: an edited line, or another number of rounds, is noticed."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -120,15 +121,25 @@ GIVEN = ("problem.npz", "theta0.npz")
 """Copies of what the configuration names."""
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """Two of them, made once: of a problem by its name, and of one from files."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        problem = plan(Config("compromise")).known
+        problem.save(Path("given.npz"))
+        np.savez("start.npz", theta=np.zeros((problem.S, problem.A)))
+        for out, given in (("named", ["compromise"]), ("files", ["given.npz", "--theta0", "start.npz"])):
+            assert command("run", "--problem", *given, "--rounds", "2", "--out", out) == 0
+    return folder
+
+
 @pytest.mark.parametrize("name", [*NAMES, *GIVEN])
 @pytest.mark.parametrize("words", [("resume", "out"), ("runs", "."), ("compare", "out", "--out", "c"), ("film", "out")])
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(words, name, capsys):
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(words, name, runs, capsys):
     """It would be waited for, for ever: nobody writes into it."""
-    problem = plan(Config("compromise")).known
-    problem.save(Path("given.npz"))
-    np.savez("start.npz", theta=np.zeros((problem.S, problem.A)))
-    given = ("--problem", "given.npz", "--theta0", "start.npz") if name in GIVEN else ("--problem", "compromise")
-    assert command("run", *given, "--rounds", "2", "--out", "out") == 0
+    shutil.copytree(runs / ("files" if name in GIVEN else "named"), "out")
     Path("out", name).unlink()
     os.mkfifo(Path("out", name))
     assert command(*words) in (0, 2)
