@@ -166,3 +166,16 @@ def test_python_resume_does_not_repeat_what_has_finished(tmp_path):
     run(Config(problem="compromise", rounds=2), tmp_path / "out")
     with pytest.raises(InputError, match="has finished; there is nothing to go on with"):
         resume(tmp_path / "out")
+
+
+def test_estimates_and_steps_are_no_common_budget(capsys):
+    """1,200 estimates of one method would be compared with 3,520 environment steps of another."""
+    Path("c.toml").write_text(
+        'problem = "compromise"\nrounds = 2\nseeds = 1\n[compare.exact]\nalgorithm = "fast_fedpg"\n'
+        '[compare.noisy]\nalgorithm = "fast_fedpg"\noracle = { name = "gpomdp", B = 2, K = 3 }\n'
+    )
+    assert command("compare", "--config", "c.toml", "--out", "out") == 2
+    said = capsys.readouterr().err
+    assert "exact in gradient estimates and noisy in environment steps" in said
+    assert "take --budget rounds" in said
+    assert not Path("out").exists()

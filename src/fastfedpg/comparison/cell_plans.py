@@ -56,6 +56,9 @@ def _same_problem(one: Config, other: Config) -> bool:
 def give_rounds(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dict[str, Plan]:
     """The plans with the rounds that the budget pays for."""
     names, budget, asked = list(plans), comparison.budget, comparison.settings.rounds
+    if budget == "samples" and len(units := {budgets.unit(p): name for name, p in plans.items()}) > 1:
+        said = " and ".join(f"{name} in {unit}" for unit, name in units.items())
+        raise InputError(f"samples are counted for {said}: they have no budget in common; take --budget rounds")
     costs = [budgets.cost(p, budget) for p in plans.values()]
     given = budgets.rounds(names, costs, asked, budget)
     spent = [n * c for n, c in zip(given, costs, strict=True)]
