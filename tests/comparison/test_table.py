@@ -173,3 +173,13 @@ def test_a_start_from_a_file_is_no_noise(tmp_path):
     )
     assert not report.lines[1].noise
     assert report.lines[1].difference.verdict == "worse"
+
+
+def test_a_gap_below_rounding_is_shown_as_it_is_and_counts_for_more_in_ratios(capsys):
+    words = ("--problem", "compromise", "--algorithms", "fast_fedpg", "fedavg_pg", "--H", 10, "--eta", 16)
+    assert command("compare", *words, "--rounds", 40, "--seeds", 1, "--out", "out") == 0
+    said = capsys.readouterr().out
+    gap = column("out/fast_fedpg", "gap")[0]
+    assert 0 < gap[-1] < 1e-9 * gap[0]
+    assert f"{gap[-1]:.4g}" in line_of(said, "gap to the best common policy")
+    assert "in ratios a gap below 1e-09 of the first one counts as that: less is rounding" in said

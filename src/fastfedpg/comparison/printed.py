@@ -47,7 +47,7 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     interval = f"  95% interval over {lines[0].seeds} seeds"
     row = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
     J = "J, the mean discounted cost" if played else "J, the mean cost (there is no J*)"
-    typical = lambda x: x.value if np.isnan(x.geometric.mean) else x.geometric
+    typical = lambda x: x.geometric if several and not np.isnan(x.geometric.mean) else x.value
     value = [
         row(*(("gap to the best common policy", "gap") if shared else (J, "J")), lambda x: _number(typical(x).mean)),
         *[row(interval, "95% interval", lambda x: _range(typical(x)))] * several,
