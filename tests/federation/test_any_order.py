@@ -300,7 +300,7 @@ OLD = {"fates": ["arrives"] * (2 * N + 1) + ["old answer"] * N}
 
 
 def test_any_order(folder):
-    test = few(18)(lambda name, terms, fates: one_history(folder, name, terms, fates))
+    test = few(14)(lambda name, terms, fates: one_history(folder, name, terms, fates))
     for name in METHODS:
         test = example(name=name, terms=Terms("wait", timeout=10.0, patience=100.0, evaluate="none"), **OLD)(test)
     given(**GIVEN)(test)()
