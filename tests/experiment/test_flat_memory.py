@@ -170,7 +170,7 @@ def test_many_seeds_open_the_file_once(monkeypatch):
     monkeypatch.setattr(record_table, "open_regular", lambda path: opened.append(path) or real(path))
     RecordTable.restored(Path("table"), table.describe(), table.theta)
     assert len(opened) == 1
-    results.write(Path(), table, 0, (3,))
+    results.write(Path(), table, 0, (3,), "")
     assert len(opened) < 4 * len(table.columns)
 
 

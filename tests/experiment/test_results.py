@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastfedpg import Config, InputError, run
+from fastfedpg import Config, InputError, load, run
 from fastfedpg.experiment import exported, finished_run, plan, results
 
 CONFIG = Config(
@@ -97,9 +97,9 @@ def damaged(path: Path, how: str) -> None:
 
 
 FITTING = {
-    "no seeds": lambda x: {k: v if k == "rounds" else v[:0] for k, v in x.items()},
+    "no seeds": lambda x: {k: v if k in ("config", "rounds") else v[:0] for k, v in x.items()},
     "no rounds": lambda x: {
-        k: v[:0] if k == "rounds" else v if k in ("seeds", "theta") else v[:, :0] for k, v in x.items()
+        k: v[:0] if k == "rounds" else v if k in ("config", "seeds", "theta") else v[:, :0] for k, v in x.items()
     },
     "seeds that are none": lambda x: {**x, "seeds": np.full(3, np.nan)},
     "rounds that are none": lambda x: {**x, "rounds": np.full(4, np.inf)},
@@ -146,3 +146,26 @@ def test_an_older_run_is_read_without_a_word(folder, made):
     outcome, _ = finished_run.read(folder, "it", heard.append)
     np.testing.assert_array_equal(outcome.result.returns, made[1].returns)
     assert heard == []
+
+
+EDITS = {
+    "eta = 0.1": "eta = 0.7",
+    "B = 2": "B = 3",
+    "first_seed = 4": "first_seed = 5",
+}
+
+
+@pytest.mark.parametrize(("before", "after"), EDITS.items(), ids=EDITS.values())
+def test_settings_that_were_edited_after_a_run_are_not_told_as_its_own(folder, before, after):
+    """Not in a comparison, nor with the policy; what differs is said."""
+    file = folder / "config.toml"
+    file.write_text(file.read_text().replace(before, after))
+    for read in (lambda: finished_run.read(folder, "it", print), lambda: load(folder).theta):
+        with pytest.raises(InputError, match=r"config.toml: not what this run ran with, .* there and .* here"):
+            read()
+
+
+def test_settings_that_change_no_number_may_be_edited(folder):
+    file = folder / "config.toml"
+    file.write_text(file.read_text().replace("checkpoint_seconds = 30.0", "checkpoint_seconds = 5.0"))
+    assert finished_run.read(folder, "it", print)[0].config.checkpoint_seconds == 5

@@ -45,7 +45,7 @@ def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tupl
         raise InputError(f"{folder}: the run is {state}, not finished{_help(folder, state)}")
     planned = like or plan(from_toml(folder / "config.toml"))
     config = planned.config
-    result, seeds = _results(folder, planned, note)
+    result, seeds, _ = _results(folder, planned, note)
     played = budgets.plays(planned)
     samples = result.metrics["env_steps"].mean(axis=0) if played else result.rounds * float(budgets.samples(planned))
     seconds = _seconds(folder / "summary.json")
@@ -114,12 +114,14 @@ def _results(folder: Path, planned: Plan, note: Note) -> results.Stored:
         return exported.read(folder, planned, note)
     try:
         found, config = results.read(file), planned.config
-        seeds = tuple(range(config.first_seed, config.first_seed + config.seeds))
-        if (found.seeds, found.result.rounds.tolist()) == (seeds, list(planned.schedule.recorded())):
-            return found
-        note(f"{file}: its seeds or rounds are not those of config.toml; metrics.csv is read instead")
     except InputError as error:
         note(f"{error}; metrics.csv is read instead")
+        return exported.read(folder, planned, note)
+    run_folder.check_config(folder, found, config)
+    seeds = tuple(range(config.first_seed, config.first_seed + config.seeds))
+    if (found.seeds, found.result.rounds.tolist()) == (seeds, list(planned.schedule.recorded())):
+        return found
+    note(f"{file}: its seeds or rounds are not those of config.toml; metrics.csv is read instead")
     return exported.read(folder, planned, note)
 
 

@@ -137,7 +137,8 @@ class Journal:
         self._flush(self.last)
         result = None
         if table.count:
-            results.write(out, table, self.planned.schedule.first_seed, self.planned.theta_shape)
+            planned, ran_with = self.planned, run_folder.ran_with(self.planned.config)
+            results.write(out, table, planned.schedule.first_seed, planned.theta_shape, ran_with)
             result = results.read(out / results.FILE).result
         run_folder.write_summary(out, summary(self.planned, result, state, message, time.monotonic() - self.began))
         if state == "finished" or not checkpoints.present(out):

@@ -203,6 +203,7 @@ def _thetas(folder: Path, planned: Plan) -> tuple[np.ndarray, list[int]]:
         raise InputError(f"{folder}: the problem is private, so what theta means is known at its agents' sites alone")
     if (folder / results.FILE).exists():
         found = results.read(folder / results.FILE)
+        run_folder.check_config(folder, found, planned.config)
         return found.result.theta, list(found.seeds)
     if not (folder / "final.npz").exists():
         raise InputError(f"{folder}: nothing was recorded yet; fastfedpg resume {folder} goes on with the run")

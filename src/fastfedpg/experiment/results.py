@@ -32,14 +32,19 @@ LARGE = 1 << 24
 """Bytes of a file from which on its arrays stay on disk, and are read where they are looked at."""
 
 
+CONFIG = "config"
+"""What the run ran with, as the bytes of TOML: config.toml beside it may be edited later."""
+
+
 class Stored(NamedTuple):
-    """What a run recorded, and the seeds along its arrays' first axis."""
+    """What a run recorded, the seeds along its arrays' first axis, and what it ran with ("" of an older version)."""
 
     result: Result
     seeds: tuple[int, ...]
+    config: str = ""
 
 
-def write(out: Path, table: RecordTable, first_seed: int, shape: tuple[int, ...]) -> None:
+def write(out: Path, table: RecordTable, first_seed: int, shape: tuple[int, ...], config: str) -> None:
     """results.npz with everything, and after it the exports; nothing of it is in memory as a whole."""
     assert table.theta is not None
     theta = table.theta
@@ -47,7 +52,9 @@ def write(out: Path, table: RecordTable, first_seed: int, shape: tuple[int, ...]
     metrics = [name for name in table.columns if name not in ("rounds", "returns")]
     column = lambda name: Streamed(table.shape(name), table.columns[name].dtype, table.pieces(name))
     recorded = {METRIC + name: column(name) for name in metrics}
-    first = {"seeds": streamed(seeds), "rounds": column("rounds"), "returns": column("returns")}
+    ran_with = np.frombuffer(config.encode(), np.uint8)
+    first = {CONFIG: streamed(ran_with), "seeds": streamed(seeds)}
+    first |= {"rounds": column("rounds"), "returns": column("returns")}
     _save(out / FILE, {**first, "theta": streamed(theta), **recorded})
     _save(out / "final.npz", {"theta": streamed(theta.reshape(theta.shape[:-1] + shape))})
     _save(out / "agents.npz", {"returns": column("returns"), "round": column("rounds")})
@@ -80,6 +87,7 @@ def read(path: Path) -> Stored:
     try:
         with open_regular(path) as opened:
             arrays = _arrays(opened)
+        config = arrays.pop(CONFIG, np.zeros(0, np.uint8)).tobytes().decode()
         seeds, rounds, returns, theta = (arrays.pop(name) for name in ("seeds", "rounds", "returns", "theta"))
         metrics = {name.removeprefix(METRIC): values for name, values in arrays.items()}
         shape = seeds.shape + rounds.shape
@@ -96,7 +104,7 @@ def read(path: Path) -> Stored:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # numpy, zipfile and zlib each have their own for a damaged file
         raise InputError(f"{path}: not the results of a run ({error})") from None
-    return Stored(Result(rounds, metrics, returns, theta, int(seeds[0])), tuple(map(int, seeds)))
+    return Stored(Result(rounds, metrics, returns, theta, int(seeds[0])), tuple(map(int, seeds)), config)
 
 
 def _arrays(file: BinaryIO) -> dict[str, np.ndarray]:

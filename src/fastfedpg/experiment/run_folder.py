@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -13,10 +14,11 @@ from typing import Any
 
 import jax
 import numpy as np
+import tomli_w
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, own_files, results
-from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.config import Config, from_mapping
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_atomically, write_text
 from fastfedpg.problems import AnyProblem
@@ -137,6 +139,26 @@ def describe(
         write_text(out / ADVICE, json.dumps(plain(advice), indent=2) + "\n")
         head += f"# Algorithm auto chose {advice['chosen']}: {advice['why']}\n"
     write_text(out / "config.toml", head + described(config).to_toml())
+
+
+def ran_with(config: Config) -> str:
+    """The settings on which a run's numbers depend, as TOML."""
+    table = described(config).to_table()
+    return tomli_w.dumps({name: value for name, value in table.items() if name not in checkpoints.FREE})
+
+
+def check_config(out: Path, stored: results.Stored, config: Config) -> None:
+    """Refuse results that were made with other settings than those which now stand beside them."""
+    if not stored.config:  # of an older version
+        return
+    try:
+        before = from_mapping(tomllib.loads(stored.config), str(out / results.FILE), out)
+    except ValueError as error:
+        raise InputError(f"{out / results.FILE}: what it was made with can't be read ({error})") from None
+    if differs := described(before).differs(described(config), checkpoints.FREE):
+        raise InputError(
+            f"{out / 'config.toml'}: not what this run ran with, as {results.FILE} has it: {differs}; put it back"
+        )
 
 
 def advice(out: Path) -> dict[str, Any] | None:
