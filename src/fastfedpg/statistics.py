@@ -159,7 +159,7 @@ def _means_of(some: np.ndarray, d: np.ndarray) -> np.ndarray:
     return np.where(endless != 0, np.copysign(np.inf, endless), means)
 
 
-def share(k: float, n: int, level: float = 0.95) -> Interval:
+def share(k: float, n: float, level: float = 0.95) -> Interval:
     """k of n, and Clopper and Pearson's exact interval; what counts half widens it."""
     tail = (1 - level) / 2
     low = betaincinv(k, n - k + 1, tail) if k > 0 else 0.0

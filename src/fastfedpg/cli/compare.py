@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import jax
 import tyro
@@ -14,7 +14,7 @@ from fastfedpg.cli.flags import flags_of, value_of
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import option, parse
 from fastfedpg.comparison import printed, run_cells, table
-from fastfedpg.comparison.run_cells import Report
+from fastfedpg.comparison.presented import Report
 from fastfedpg.comparison.spec import Comparison, from_file
 from fastfedpg.errors import EnvironmentFailed, printable
 from fastfedpg.experiment import Interrupted
@@ -22,6 +22,8 @@ from fastfedpg.experiment.progress import progress
 from fastfedpg.experiment.words import words_of
 from fastfedpg.kinds import ANYTHING
 from fastfedpg.parameters import LETTERS
+
+Found = TypeVar("Found")
 
 
 def parse_etas(words: list[str]) -> dict[str, float]:
@@ -131,16 +133,25 @@ def methods_in(arguments: list[str]) -> list[str]:
     return rest[: next((k for k, word in enumerate(rest) if word.startswith("--")), len(rest))]
 
 
+def attempt(
+    work: Callable[[], Found], out: Path, kept: Callable[[Path], str], errors: Console
+) -> tuple[Found | None, int]:
+    """What the work comes to; or nothing, if it was ended before, and the exit code that goes with what is said."""
+    try:
+        return work(), 0
+    except Interrupted as error:
+        return None, say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
+    except KeyboardInterrupt:
+        return None, say(errors, f"interrupted; {kept(out)}", 130)
+    except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
+        return None, say(errors, f"failed: {error}; {kept(out)}", 1)
+
+
 def compare_and_report(work: Callable[[], Report], out: Path, console: Console, errors: Console) -> int:
     """Do it, and say how it ended."""
-    try:
-        report = work()
-    except Interrupted as error:
-        return say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
-    except KeyboardInterrupt:
-        return say(errors, f"interrupted; {run_cells.kept(out)}", 130)
-    except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {error}; {run_cells.kept(out)}", 1)
+    report, code = attempt(work, out, run_cells.kept, errors)
+    if report is None:
+        return code
     for shown in printed.tables(report.lines, report.title, report.shared, room(console), report.played):
         print_lines(console, shown)
     for words in table.footnotes(report.lines, report.shared):

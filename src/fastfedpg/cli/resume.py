@@ -6,13 +6,13 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli import compare, server
+from fastfedpg.cli import compare, server, study
 from fastfedpg.cli import execute as ending
 from fastfedpg.cli.consoles import noting
 from fastfedpg.cli.parse_flags import own_flags
 from fastfedpg.comparison import run_cells
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import execute, reopen, run_folder
+from fastfedpg.experiment import execute, own_files, reopen, run_folder
 from fastfedpg.experiment.progress import progress
 
 EXAMPLE = "fastfedpg resume runs/first"
@@ -23,18 +23,23 @@ class ResumeFlags:
     """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
 
     folder: tyro.conf.Positional[Path]
-    """The folder of a run, or of a comparison."""
+    """The folder of a run, of a comparison, or of a study."""
 
     restart: bool = False
     """Begin anew where no checkpoint can be used; what is there is kept in a folder before-restart."""
 
 
 def resume(arguments: list[str], console: Console, errors: Console) -> int:
-    """Go on with a run or a comparison that was interrupted or killed."""
+    """Go on with a run, a comparison or a study that was interrupted or killed."""
     given = own_flags(ResumeFlags, "fastfedpg resume", arguments, EXAMPLE)
     folder, restart = given.folder, given.restart
+    show = lambda title, rounds: progress(errors, title, rounds)
+    if (folder / own_files.STUDY[0]).is_file():
+        from fastfedpg.comparison import run_study  # with SciPy's tests, which nothing else waits for
+
+        on = lambda: run_study.resume(folder, show, noting(errors), study.saying(errors), restart)
+        return study.study_and_report(on, folder, console, errors)
     if (folder / run_cells.FILE).is_file():
-        show = lambda title, rounds: progress(errors, title, rounds)
         again = lambda: run_cells.resume(folder, show, noting(errors), restart)
         return compare.compare_and_report(again, folder, console, errors)
     state = run_folder.state(folder)

@@ -73,7 +73,7 @@ def difference(
     return Difference(
         mean,
         Interval(*map(back, found)),
-        _verdict(found, edge, None if repeats is None else [_scaled(x, scale, log) for x in repeats]),
+        verdict(found, edge, None if repeats is None else [_scaled(x, scale, log) for x in repeats]),
         share(less, len(d), level),
         float(back(edge)),
         float(back(detectable(d, level))) if noise else float("nan"),
@@ -94,7 +94,7 @@ def _edge(scale: float, log: bool, margin: float | None) -> float:
     return (SMALL if margin is None else margin) * abs(scale)
 
 
-def _verdict(found: Interval, edge: float, repeats: Sequence[np.ndarray] | None) -> str:
+def verdict(found: Interval, edge: float, repeats: Sequence[np.ndarray] | None = None) -> str:
     """What may be said; of runs whose repeats differ by more than the margin, only what all of them bear."""
     if repeats is not None and any(np.isfinite(x).any() and np.ptp(x) > edge for x in repeats):
         first, other = repeats

@@ -24,7 +24,11 @@ class Quantity(NamedTuple):
 
 def tables(lines: Sequence[Line], title: str, shared: bool, width: int, played: bool = False) -> list[list[str]]:
     """The lines of the tables that fit so many columns."""
-    said, names = quantities(lines, shared, played), [line.label for line in lines]
+    return arranged(quantities(lines, shared, played), [line.label for line in lines], title, width)
+
+
+def arranged(said: Sequence[Quantity], names: Sequence[str], title: str, width: int) -> list[list[str]]:
+    """Quantities down and methods across, or where that is too wide the other way round, in several tables."""
     across = [Column("", [q.label for q in said], whole=True, right=False)]
     across += [Column(name, [q.cells[k] for q in said]) for k, name in enumerate(names)]
     if least(across) <= width:
@@ -49,16 +53,16 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     J = "J, the mean discounted cost" if played else "J, the mean cost (there is no J*)"
     typical = lambda x: x.geometric if several and not np.isnan(x.geometric.mean) else x.value
     value = [
-        row(*(("gap to the best common policy", "gap") if shared else (J, "J")), lambda x: _number(typical(x).mean)),
-        *[row(interval, "95% interval", lambda x: _range(typical(x)))] * several,
+        row(*(("gap to the best common policy", "gap") if shared else (J, "J")), lambda x: number(typical(x).mean)),
+        *[row(interval, "95% interval", lambda x: ends(typical(x)))] * several,
         *[row("  seeds that diverged", "diverged", lambda x: f"{x.lost} of {x.seeds}")] * any(x.lost for x in lines),
         *_differences(lines, several),
     ]
     mean = "mean return of an episode" if played else "mean return of the agents"
     returns = [
-        row(mean, "mean return", lambda x: _number(x.return_mean.mean)),
-        *[row(interval, "95% interval", lambda x: _range(x.return_mean))] * (several and played),
-        row("worst agent's return", "worst agent", lambda x: _number(x.return_worst.mean)),
+        row(mean, "mean return", lambda x: number(x.return_mean.mean)),
+        *[row(interval, "95% interval", lambda x: ends(x.return_mean))] * (several and played),
+        row("worst agent's return", "worst agent", lambda x: number(x.return_worst.mean)),
     ]
     arrival = [
         row("rounds to 1% of the first gap", "rounds to 1%", lambda x: _count(x.rounds_to.mean)),
@@ -90,27 +94,28 @@ def _differences(lines: Sequence[Line], several: bool) -> list[Quantity]:
     shaken = chaotic(lines)
     every = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
     return [
-        *[every(f"  repeats, start moved by {NUDGE:g}", "repeats", lambda x: _range(x.repeats))] * shaken,
-        *[every("  mean of the last tenth", "last tenth", lambda x: _number(x.tail.mean))] * shaken,
-        *[every("  repeats of that", "its repeats", lambda x: _range(x.tail))] * shaken,
-        of(*by, lambda d: _number(d.interval.mean, sign)),
-        *[of("  its interval, paired", "its interval", lambda d: _range(d.interval, sign))] * several,
+        *[every(f"  repeats, start moved by {NUDGE:g}", "repeats", lambda x: ends(x.repeats))] * shaken,
+        *[every("  mean of the last tenth", "last tenth", lambda x: number(x.tail.mean))] * shaken,
+        *[every("  repeats of that", "its repeats", lambda x: ends(x.tail))] * shaken,
+        of(*by, lambda d: number(d.interval.mean, sign)),
+        *[of("  its interval, paired", "its interval", lambda d: ends(d.interval, sign))] * several,
         of("  so it is", "so it is", lambda d: d.verdict),
-        *[of("  chance of less on a seed", "chance of less", lambda d: _number(d.chance.mean))] * several,
-        *[of("  interval of the chance", "its interval", lambda d: _range(d.chance))] * several,
-        *[of("  smallest a t-test could tell", "could tell", lambda d: _number(d.detectable))] * several,
+        *[of("  chance of less on a seed", "chance of less", lambda d: number(d.chance.mean))] * several,
+        *[of("  interval of the chance", "its interval", lambda d: ends(d.chance))] * several,
+        *[of("  smallest a t-test could tell", "could tell", lambda d: number(d.detectable))] * several,
     ]
 
 
-def _number(x: float | np.ndarray, sign: str = "") -> str:
+def number(x: float | np.ndarray, sign: str = "") -> str:
+    """Four digits."""
     return "–" if np.isnan(x) else "diverged" if np.isposinf(x) else f"{x:{sign}.4g}"
 
 
-def _range(x: Interval, sign: str = "") -> str:
+def ends(x: Interval, sign: str = "") -> str:
     """The ends; an end that nothing is known of is open."""
     if not np.isfinite(x.high) and (not np.isfinite(x.low) or x.low == 0):
         return "–"
-    return f"{_number(x.low, sign)} to {'any' if np.isinf(x.high) else _number(x.high, sign)}"
+    return f"{number(x.low, sign)} to {'any' if np.isinf(x.high) else number(x.high, sign)}"
 
 
 def _count(x: float | np.ndarray) -> str:

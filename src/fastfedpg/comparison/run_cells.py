@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tomli_w
 
-from fastfedpg.comparison import printed, repeats, table
-from fastfedpg.comparison.cell_plans import TunedCell, check_tuning, give_rounds, plan_cells, tried_of, tune_cells
+from fastfedpg.comparison import repeats, table
+from fastfedpg.comparison.cell_plans import check_tuning, give_rounds, plan_cells, tune_cells
+from fastfedpg.comparison.presented import TABLE, Report, present
 from fastfedpg.comparison.spec import Comparison, described, from_file
 from fastfedpg.core import Problem
-from fastfedpg.draw import curves, sensitivity
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment import own_files, run_folder
@@ -32,27 +32,6 @@ from fastfedpg.scratch import scratch_folder
 from fastfedpg.tables import ALGORITHMS
 
 FILE = run_folder.COMPARISON
-
-
-WIDTH = 100
-"""Columns of a report that Python shows."""
-
-
-class Report(NamedTuple):
-    """What a comparison has found, and the files that show it."""
-
-    lines: list[table.Line]
-    shared: bool
-    title: str
-    files: list[Path]
-    outcomes: list[Outcome]
-    played: bool = False
-
-    def __repr__(self) -> str:
-        """The table, as the command line prints it."""
-        shown = printed.tables(self.lines, self.title, self.shared, WIDTH, self.played)
-        parts = ["\n".join(lines) for lines in shown]
-        return "\n\n".join([*parts, "\n".join(table.footnotes(self.lines, self.shared))])
 
 
 @float64
@@ -97,19 +76,41 @@ def compare(
     out = Path(out)
     comparison.check()
     run_folder.check_folder(out, overwrite, comparison.labels)
-    plans = give_rounds(comparison, plan_cells(comparison), note)
-    if comparison.tune:
-        check_tuning(comparison, plans)
-    describe = lambda: _describe(out, comparison, next(iter(plans.values())))
-    with run_folder.open_folder(out, lambda: _clear(out, overwrite), describe):
+    plans = prepare(comparison, note)
+    with begun(comparison, plans, out, overwrite):
         return _finish(comparison, plans, out, show, note)
 
 
+def prepare(comparison: Comparison, note: Note) -> dict[str, Plan]:
+    """The plans of all methods, when all that can be refused has been."""
+    comparison.check()
+    plans = give_rounds(comparison, plan_cells(comparison), note)
+    if comparison.tune:
+        check_tuning(comparison, plans)
+    return plans
+
+
+@contextmanager
+def begun(comparison: Comparison, plans: Mapping[str, Plan], out: Path, overwrite: bool = False) -> Iterator[None]:
+    """The folder of a comparison, in which all stands that is needed to go on with it."""
+    describe = lambda: _describe(out, comparison, next(iter(plans.values())))
+    with run_folder.open_folder(out, lambda: _clear(out, overwrite), describe):
+        yield
+
+
 @float64
-def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn, restart: bool = False) -> Report:
+def resume(
+    out: Path | str,
+    show: Show = unseen,
+    note: Note = warnings.warn,
+    restart: bool = False,
+    plans: dict[str, Plan] | None = None,
+    draw: bool = True,
+) -> Report:
     """Go on with a comparison; cells that have come to their end are not repeated.
 
-    A cell none of whose checkpoints can be used begins anew if `restart` says so; what was there is kept.
+    A cell none of whose checkpoints can be used begins anew if `restart` says so; what was there is kept. `plans` are
+    those of `prepare`, where they have been made already; without `draw` there are no new pictures.
     """
     out = Path(out)
     comparison = from_file(out / FILE)
@@ -124,8 +125,8 @@ def resume(out: Path | str, show: Show = unseen, note: Note = warnings.warn, res
     comparison.check()
     with hold(out):
         clear_parts(out)
-        plans = give_rounds(comparison, plan_cells(comparison), note)
-        return _finish(comparison, plans, out, show, note, restart)
+        plans = plans or give_rounds(comparison, plan_cells(comparison), note)
+        return _finish(comparison, plans, out, show, note, restart, draw)
 
 
 @float64
@@ -159,41 +160,9 @@ def compare_runs(
         return present(found, plans, out, note, margin=margin)
 
 
-def present(
-    found: Sequence[Outcome],
-    plans: Sequence[Plan],
-    out: Path,
-    note: Note,
-    title: str | None = None,
-    margin: float | None = None,
-    repeated: Mapping[str, repeats.Repeats] = {},
-    tuned: Mapping[str, TunedCell] = {},
-) -> Report:
-    """The table of runs that have come to their end, and the pictures of those that have not diverged."""
-    problem, tau = plans[0].here, plans[0].config.tau
-    lines = table.measure(found, plans, margin, repeated)
-    title = title or f"{problem.name}: {problem.N} agents"
-    files = [out / "table.csv"]
-    write_text(files[0], table.to_csv(lines))
-    drawn = [o for o in found if np.isfinite(o.result.theta).all()]
-    known = [o for o in found if np.isfinite(o.result.returns).all()]
-    begun = [o for o in found if np.isfinite(o.result.metrics["J"]).any()]
-    try:
-        files += curves.curves(out / "curves", begun, problem, title)
-        if tuned:
-            files += sensitivity.sensitivity(out / "sensitivity", tried_of(tuned, found), problem, title)
-        if drawn and (grids := problem.as_table()) is not None:  # a gain is a few numbers, and no picture
-            files += curves.policies(out / "policies", drawn, grids, title)
-        if known:
-            files += curves.agents(out / "agents", known, problem, title, tau)
-    except InputError as error:
-        note(f"no figures: {error}")
-    return Report(lines, problem.shared, title, files, list(found), problem.played)
-
-
 def kept(out: Path) -> str:
     """What a folder holds of a comparison, in words, and how to go on with it."""
-    there = [name for name in (FILE, "tune.csv", "table.csv") if (out / name).exists()]
+    there = [name for name in (FILE, "tune.csv", TABLE) if (out / name).exists()]
     there += [f"{cell.name} ({run_folder.state(cell)})" for cell in cells_in(out)]
     go_on = f"; fastfedpg resume {out} goes on" if (out / FILE).exists() else ""
     return f"kept in {out}: {', '.join(there) or 'nothing'}{go_on}"
@@ -209,7 +178,13 @@ def cells_in(out: Path) -> list[Path]:
 
 
 def _finish(
-    comparison: Comparison, plans: dict[str, Plan], out: Path, show: Show, note: Note, restart: bool = False
+    comparison: Comparison,
+    plans: dict[str, Plan],
+    out: Path,
+    show: Show,
+    note: Note,
+    restart: bool = False,
+    draw: bool = True,
 ) -> Report:
     tuned = tune_cells(comparison, plans, out / "tune.csv", show, note) if comparison.tune else {}
     plans = {**plans, **{name: cell.plan for name, cell in tuned.items()}}
@@ -226,7 +201,8 @@ def _finish(
     steps = {p.local_steps for p in plans.values() if "H" in p.config.choice("algorithm").args}
     local = f", H = {steps.pop()}" if len(steps) == 1 else ""
     title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients{local}"
-    return present([o for o, _ in found], [p for _, p in found], out, note, title, comparison.margin, repeated, tuned)
+    runs, plotted = [o for o, _ in found], [p for _, p in found]
+    return present(runs, plotted, out, note, title, comparison.margin, repeated, tuned, draw)
 
 
 def _outcome(cell: Path, planned: Plan, lost: bool, note: Note) -> tuple[Outcome, Plan]:

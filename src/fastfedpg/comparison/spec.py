@@ -126,15 +126,17 @@ class Comparison:
                 shared.pop(name, None)
         return from_mapping({**shared, **own, **table}, f"method '{label}'")
 
-    def to_toml(self) -> str:
-        """The comparison as TOML."""
+    def to_table(self) -> dict[str, Any]:
+        """The comparison as it stands in a file."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("settings", "cells", "tune_over")}
         own = {name: value for name, value in own.items() if value is not None}
         over = {"tune_over": {k: list(v) for k, v in self.tune_over.items()}} if self.tune_over else {}
         cells = {"compare": self.cells} if self.cells else {}
-        return tomli_w.dumps(
-            {**own, "algorithms": list(self.algorithms), **self.settings.shared_table(), **over, **cells}
-        )
+        return {**own, "algorithms": list(self.algorithms), **self.settings.shared_table(), **over, **cells}
+
+    def to_toml(self) -> str:
+        """The comparison as TOML."""
+        return tomli_w.dumps(self.to_table())
 
 
 def _algorithm(table: Mapping[str, Any]) -> str:
@@ -160,8 +162,12 @@ def read_cell(words: str) -> tuple[str, dict[str, Any]]:
 
 def from_file(path: Path) -> Comparison:
     """A comparison from its TOML file; paths in it are relative to the file's own folder."""
-    said, where = read_toml(path), str(path)
-    kinds, own = get_type_hints(Comparison), {}
+    return from_table(read_toml(path), str(path), path.parent)
+
+
+def from_table(table: Mapping[str, Any], where: str, folder: Path) -> Comparison:
+    """A comparison from names and values, each checked for its name and type; paths are relative to a folder."""
+    said, kinds, own = dict(table), get_type_hints(Comparison), dict[str, Any]()
     cells = said.pop("compare", {})
     names = said.pop("algorithms", [] if cells else list(USUAL))
     eta = said.pop("eta", LETTERS["eta"].usual)
@@ -180,7 +186,7 @@ def from_file(path: Path) -> Comparison:
     if "algorithm" in said:
         raise InputError(f"{where}: {unknown('setting', 'algorithm', ['algorithms', 'compare', *SETTINGS])}")
     methods = Comparison(Config(), tuple(names), cells=cells).methods
-    settings = from_mapping({"seeds": 8, **said}, where, path.parent, methods)
+    settings = from_mapping({"seeds": 8, **said}, where, folder, methods)
     tried = {name: tuple(values) for name, values in over.items()}
     return Comparison(settings, tuple(names), etas, **own, tune_over=tried, cells=cells)
 

@@ -60,16 +60,13 @@ def measure(
     """Every method's line; differences are to the first that did not diverge on all seeds, paired by seed."""
     shared = plans[0].here.shared
     name = "gap" if shared else "J"
-    log = shared and all(_positive(o) for o in outcomes)
+    log = by_ratio(outcomes, plans)
     first = next((k for k, o in enumerate(outcomes) if np.isfinite(o.result.final("J")).any()), 0)
     lines: list[Line] = []
     for k, (outcome, planned) in enumerate(zip(outcomes, plans, strict=True)):
-        result, against = outcome.result, None
+        result = outcome.result
         noise = has_noise(plans[first]) or has_noise(planned)
-        if k != first:
-            both = [_repeats(o, name, repeated.get(o.label)) for o in (outcomes[first], outcome)]
-            shaken = None if both[0] is None or both[1] is None else (both[0].last, both[1].last)
-            against = _paired(outcomes[first], outcome, name, len(outcomes) - 1, noise, log, margin, shaken)
+        against = None if k == first else versus(outcomes, plans, first, k, margin, repeated)
         reached = [_reached(gap) for gap in result.metrics["gap"]] if shared else []
         arrived = [k for k in reached if k is not None]
         value = final(outcome, name)
@@ -137,23 +134,33 @@ def has_noise(planned: Plan) -> bool:
     return budgets.plays(planned) or some or bool((starts != starts[0]).any())
 
 
-def _paired(
-    first: Outcome,
-    other: Outcome,
-    name: str,
-    comparisons: int,
-    noise: bool,
-    log: bool,
-    margin: float | None,
-    repeats: tuple[np.ndarray, np.ndarray] | None,
+def by_ratio(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> bool:
+    """Whether methods are compared by the ratio of their gaps, or else by differences."""
+    return plans[0].here.shared and all(_positive(o) for o in outcomes)
+
+
+def versus(
+    outcomes: Sequence[Outcome],
+    plans: Sequence[Plan],
+    one: int,
+    other: int,
+    margin: float | None = None,
+    repeated: Mapping[str, Repeats] = {},
 ) -> Difference:
-    common = [s for s in first.seeds if s in other.seeds]
+    """How one of several methods differs from another of them, paired by seed, as one of as many comparisons."""
+    name = "gap" if plans[0].here.shared else "J"
+    first, second = outcomes[one], outcomes[other]
+    both = [_repeats(o, name, repeated.get(o.label)) for o in (first, second)]
+    shaken = None if both[0] is None or both[1] is None else (both[0].last, both[1].last)
+    common = [s for s in first.seeds if s in second.seeds]
     take = lambda o: final(o, name)[[o.seeds.index(s) for s in common]]
-    values = first.result.metrics[name]
+    known = first if np.isfinite(first.result.metrics[name][0, 0]) else second  # the first may be lost altogether
+    values, log = known.result.metrics[name], by_ratio(outcomes, plans)
     scale = abs(float(values[0, 0])) if name == "gap" else float(values[0, 0] - np.nanmin(values[0]))
     if not common:
         return Difference(np.nan, NOTHING, "no seeds in common", NOTHING, np.nan, log=log)
-    return difference(take(first), take(other), comparisons, noise, scale, log, margin, repeats)
+    noise = has_noise(plans[one]) or has_noise(plans[other])
+    return difference(take(first), take(second), len(outcomes) - 1, noise, scale, log, margin, shaken)
 
 
 def _reached(gap: np.ndarray) -> int | None:

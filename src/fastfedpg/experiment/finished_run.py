@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import budgets, exported, results, run_folder
+from fastfedpg.experiment import budgets, exported, own_files, results, run_folder
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
@@ -38,7 +38,9 @@ def read(folder: Path, label: str, note: Note, like: Plan | None = None) -> tupl
     """A finished run from its folder; `note` hears of what is damaged and left out."""
     if not (folder / "config.toml").is_file():
         known = (folder / run_folder.COMPARISON).is_file()
-        hint = f"it is a comparison, which fastfedpg resume {folder} shows; name runs in it" if known else ""
+        study = own_files.is_ours(folder / own_files.STUDY[0])
+        what = "a comparison" if known else "a study" if study else ""
+        hint = f"it is {what}, which fastfedpg resume {folder} shows; name runs in it" if what else ""
         raise InputError(f"{folder}: not a run: {hint or 'there is no config.toml in it'}")
     state = run_folder.state(folder)
     if state != "finished":

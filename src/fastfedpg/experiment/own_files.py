@@ -1,11 +1,11 @@
-"""Which files in a folder are a run's, or a comparison's, own: those alone are ever removed or moved, by name."""
+"""Which files in a folder are a run's, a comparison's or a study's own: those alone are ever removed or moved."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastfedpg.errors import InputError
 from fastfedpg.files import move, read_text, unused
@@ -21,6 +21,8 @@ DESCRIBED = "config.toml", "problem.npz", "theta0.npz", "advice.json"
 RESULTS = "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json", "curve.png", "curve.svg"
 COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv", "repeats.csv"
 PICTURES = "curves", "sensitivity", "policies", "agents"
+STUDY = "study.toml", "study.csv", "scores.csv"
+DRAWN = ("profiles",)
 
 _names = lambda names: "|".join(map(re.escape, names))
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"
@@ -43,6 +45,9 @@ ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}")
 COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
 """A comparison's files, but for its runs."""
 
+STUDIED = re.compile(rf"{_names(STUDY)}|({_names(DRAWN)})\.(png|svg)|\.lock|{_PARTS}")
+"""A study's files, but for its comparisons."""
+
 LEFT = re.compile(rf"\.lock|{_PARTS}")
 """What a process that was killed before it wrote anything leaves."""
 
@@ -51,6 +56,9 @@ FOLDERS = re.compile(
     rf"({BEFORE}(-\d+)?/)?(checkpoints|{_CHECKPOINT})|{BEFORE}(-\d+)?|federation(/({_INSIDE}))?|{_PARTS}"
 )
 """A run's folders: a process that was killed may leave one without a file in it."""
+
+LAST = "config.toml", "compared.toml", "compare.toml", "study.toml"
+"""Files that say what a folder is, from the innermost on."""
 
 UNBEGUN = re.compile(rf"{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
 """What a run writes before it has begun."""
@@ -65,11 +73,12 @@ def is_ours(path: Path) -> bool:
 
 
 def name_runs(labels: Sequence[str]) -> str:
-    """The line in a comparison's file that says which runs below it are its own."""
+    """The line in a comparison's file that says which runs below it are its own; a study's says which comparisons."""
     return f"{RUNS}{json.dumps(list(labels))}\n"
 
 
-def _runs(path: Path) -> list[str]:
+def named_runs(path: Path) -> list[str]:
+    """What that line says, of a file that this package wrote."""
     lines = read_text(path).splitlines() if is_ours(path) else []
     try:
         found: Any = next((json.loads(line.removeprefix(RUNS)) for line in lines if line.startswith(RUNS)), [])
@@ -78,35 +87,68 @@ def _runs(path: Path) -> list[str]:
     return [label for label in found if isinstance(label, str)] if isinstance(found, list) else []
 
 
+Owns: TypeAlias = Callable[[str], bool]
+
+
+def _of_comparison(out: Path) -> Owns | None:
+    """Which paths in a folder are those of the comparison in it; None where there is none."""
+    if not any(is_ours(out / name) for name in COMPARISON[:2]):
+        return None
+    cells = [label for label in named_runs(out / COMPARISON[0]) if is_ours(out / label / "config.toml")]
+
+    def owns(name: str) -> bool:
+        cell, _, rest = name.partition("/")
+        return bool(COMPARED.fullmatch(name) or (cell in cells and RUN.fullmatch(rest)))
+
+    return owns
+
+
+def _of_study(out: Path) -> Owns | None:
+    """Which paths in a folder are those of the study in it; None where there is none."""
+    if not is_ours(out / STUDY[0]):
+        return None
+    members = {label: of for label in named_runs(out / STUDY[0]) if (of := _of_comparison(out / label)) is not None}
+
+    def owns(name: str) -> bool:
+        member, _, rest = name.partition("/")
+        return bool(STUDIED.fullmatch(name)) or (member in members and members[member](rest))
+
+    return owns
+
+
+def _of_run(out: Path) -> Owns | None:
+    return (lambda name: bool(RUN.fullmatch(name))) if is_ours(out / "config.toml") else None
+
+
 def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
-    """All files of the run or comparison in a folder, and none else; where there is neither, that is refused.
+    """All files of the run, comparison or study in a folder, and none else; where there is none, that is refused.
 
     So is what is not theirs and stands where one of theirs belongs, or in the folder of a `new` run.
     """
-    run, comparison = is_ours(out / "config.toml"), any(is_ours(out / name) for name in COMPARISON[:2])
     there = sorted(path for path in out.rglob("*") if path.is_symlink() or not path.is_dir())
     if all(LEFT.fullmatch(path.relative_to(out).as_posix()) for path in there):
         return there
-    if not run and not comparison:
+    owners = [owns for of in (_of_run, _of_comparison, _of_study) if (owns := of(out)) is not None]
+    found = []
+    if not owners:
         raise InputError(f"{out}: neither a run nor a comparison, so nothing in it is replaced; choose another --out")
-    cells, found = _runs(out / COMPARISON[0]), []
     for path in there:
         name = path.relative_to(out).as_posix()
-        cell, _, rest = name.partition("/")
-        ours = (run and RUN.fullmatch(name)) or (comparison and COMPARED.fullmatch(name))
-        if ours or (cell in cells and is_ours(out / cell / "config.toml") and RUN.fullmatch(rest)):
+        first = name.partition("/")[0]
+        if any(owns(name) for owns in owners):
             found.append(path)
-        elif cell in (*DESCRIBED, *RESULTS, *COMPARISON, *new) or name in ("checkpoints", "federation"):
+        elif first in (*DESCRIBED, *RESULTS, *COMPARISON, *new) or name in ("checkpoints", "federation"):
             raise InputError(f"{path}: in the way, and not of what is to be replaced; move it, or choose another --out")
     return found
 
 
 def remove(out: Path, files: Sequence[Path]) -> None:
-    """Remove files, and what is empty then of their folders and of a run's; its configuration goes last."""
-    for path in sorted(files, key=lambda path: path.name in ("config.toml", "compare.toml")):
+    """Remove files, and what is empty then of their folders and of a run's; what says whose they are goes last."""
+    for path in sorted(files, key=lambda path: LAST.index(path.name) if path.name in LAST else -1):
         path.unlink(missing_ok=True)
     held = {folder for path in files for folder in path.parents if out in folder.parents}
-    runs = {out} | {path.parent for path in files if path.name == "config.toml" and path.parent.parent == out}
+    above = {out} | {path.parent for path in files if path.name == COMPARISON[0]}
+    runs = {out} | {path.parent for path in files if path.name == "config.toml" and path.parent.parent in above}
     own = {p for run in runs for p in run.rglob("*") if FOLDERS.fullmatch(p.relative_to(run).as_posix())}
     for folder in sorted(held | own, reverse=True):
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import checkpoints, run_folder
+from fastfedpg.experiment import checkpoints, own_files, run_folder
 from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.config import from_toml, sketch
 from fastfedpg.experiment.problem import is_file
-from fastfedpg.files import read_text
+from fastfedpg.files import is_held, read_text
 from fastfedpg.problems.npz import name_of
 from fastfedpg.registry import is_own
 
@@ -46,6 +46,30 @@ def find(root: Path) -> Iterator[Entry]:
         if "config.toml" in files:
             inside.clear()
             yield entry(Path(folder))
+
+
+class Studied(NamedTuple):
+    """A study: how many of its comparisons have come to their end."""
+
+    folder: Path
+    done: int
+    comparisons: int
+    state: str
+
+
+def studies(root: Path) -> Iterator[Studied]:
+    """Every study below a folder, or that folder itself."""
+    for folder, inside, files in os.walk(root):
+        inside.sort()
+        path, name = Path(folder), own_files.STUDY[0]
+        if name in files and own_files.is_ours(path / name):
+            inside.clear()
+            labels = own_files.named_runs(path / name)
+            done = sum((path / label / "table.csv").is_file() for label in labels)
+            ended = "finished" if (path / own_files.STUDY[1]).is_file() else "interrupted"
+            yield Studied(path, done, len(labels), "running" if is_held(path) else ended)
+        if "config.toml" in files:
+            inside.clear()
 
 
 def entry(folder: Path) -> Entry:

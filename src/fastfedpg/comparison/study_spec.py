@@ -1,0 +1,147 @@
+"""What a study is asked: comparisons by their labels, what they have in common, and how they are shown together."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from fastfedpg.comparison.spec import LONGEST, OURS, Comparison, from_table
+from fastfedpg.errors import InputError, unknown
+from fastfedpg.experiment.config import read_toml
+from fastfedpg.parameters import fit
+from fastfedpg.registry import PACKAGE
+
+STUDIES = PACKAGE / "studies"
+"""Where ours are, a file each."""
+
+SUITE = "suite"
+KINDS = (SUITE,)
+"""How comparisons are shown together: a suite asks who does well on many problems."""
+
+
+class Study(NamedTuple):
+    """All that is needed to repeat a study."""
+
+    name: str
+    kind: str
+    comparisons: dict[str, Comparison]
+    best: dict[str, float]  # the least J that is known of a problem, where it has no J*
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that all comparisons have, by their labels."""
+        return next(iter(self.comparisons.values())).labels
+
+    def to_toml(self) -> str:
+        """The study as TOML, with every comparison whole."""
+        best = lambda label: {"best": self.best[label]} if label in self.best else {}
+        tables = {label: {**best(label), **each.to_table()} for label, each in self.comparisons.items()}
+        return tomli_w.dumps({"name": self.name, "kind": self.kind, "problems": tables})
+
+
+class Shown(NamedTuple):
+    """What a study has found: tables for so many columns, what a reader must know of them, and the files."""
+
+    tables: Callable[[int], list[list[str]]]
+    footnotes: list[str]
+    files: list[Path]
+
+
+def known() -> list[str]:
+    """The names of our own studies."""
+    return sorted(file.stem for file in STUDIES.glob("*.toml"))
+
+
+def find(name: str) -> Path:
+    """The file of one of our studies, or a user's own."""
+    if name in known():
+        return STUDIES / f"{name}.toml"
+    if name.endswith(".toml"):
+        return Path(name)
+    raise InputError(f"{unknown('study', name, known())}; one of your own is a file, as in my_suite.toml")
+
+
+def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Study:
+    """A study from its TOML file, perhaps in the smaller form that the file declares, or with other methods.
+
+    What stands outside of all tables is common to all comparisons, and [problems.LABEL] is one of them. [quick] is over
+    both, and [quick.problems.LABEL] over that.
+    """
+    said, where = read_toml(path), str(path)
+    name = fit(f"{where}: name", str, said.pop("name", path.stem))
+    kind = said.pop("kind", SUITE)
+    if kind not in KINDS:
+        raise InputError(f"{where}: {unknown('kind of study', str(kind), KINDS)}")
+    problems, less = _tables(said.pop("problems", {}), f"{where}: problems"), said.pop("quick", None)
+    if quick and less is None:
+        raise InputError(f"{where}: it has no [quick], which would say how it is made smaller; leave --quick out")
+    less = _table(less if quick else {}, f"{where}: quick")
+    own = _tables(less.pop("problems", {}), f"{where}: quick.problems")
+    if not problems:
+        raise InputError(f"{where}: no problems; give each a table of its own, as in [problems.small]")
+    if other := next((label for label in own if label not in problems), None):
+        raise InputError(f"{where}: {unknown('problem in quick', other, problems)}")
+    comparisons, best = dict[str, Comparison](), dict[str, float]()
+    for label, table in problems.items():
+        whole = {**said, **table, **less, **own.get(label, {})}
+        here = f"{where}: problems.{label}"
+        if algorithms:
+            whole = {k: v for k, v in whole.items() if k != "compare"} | {"algorithms": list(algorithms)}
+        if "problem" not in whole:
+            raise InputError(f'{here} names no problem; say which, as in problem = "compromise"')
+        if "best" in whole:
+            best[label] = fit(f"{here}: best", float, whole.pop("best"))
+            if not math.isfinite(best[label]):
+                raise InputError(f"{here}: best = {best[label]:g}; it must be a finite number, a J")
+        with placed(here):
+            comparisons[label] = from_table(whole, here, path.parent.absolute())
+    study = Study(name, kind, comparisons, best)
+    check(study, where)
+    return study
+
+
+def _table(said: Any, where: str) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise InputError(f"{where} is {said!r}; it must be a table")
+    return dict(said)
+
+
+def _tables(said: Any, where: str) -> dict[str, dict[str, Any]]:
+    return {label: _table(table, f"{where}.{label}") for label, table in _table(said, where).items()}
+
+
+def check(study: Study, where: str) -> None:
+    """Everything that can be seen without building anything."""
+    labels = list(study.comparisons)
+    for label in labels:
+        if not label.strip() or not label.isprintable() or len(label) > LONGEST or OURS.search(label):
+            raise InputError(
+                f"{where}: label {label!r} can't be a folder's name here: give it letters, at most {LONGEST}, without "
+                "/ \\ < > : | ? * or quotes, no dot before it, and no ending of our files"
+            )
+    if len({label.lower() for label in labels}) < len(labels):
+        said = ", ".join(labels)
+        raise InputError(f"{where}: problems {said} must differ in more than capitals: they are folders' names too")
+    for label, comparison in study.comparisons.items():
+        with placed(f"{where}: problems.{label}"):
+            comparison.check()
+        if comparison.labels != study.methods:
+            raise InputError(
+                f"{where}: problems.{label} has methods {', '.join(comparison.labels)} and problems.{labels[0]} has "
+                f"{', '.join(study.methods)}; all must have the same, in one order"
+            )
+    if len(study.methods) < 2:
+        raise InputError(f"{where}: one method, {study.methods[0]}, is compared with nothing; name at least two")
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Of what is refused it is said where."""
+    try:
+        yield
+    except InputError as error:
+        said = str(error)
+        raise InputError(said if said.startswith(where) else f"{where}: {said}") from None
