@@ -20,7 +20,8 @@ WORST = 2.0
 MARGIN = 0.01
 """Scores that differ by less are equivalent: 1% of what there was to gain."""
 
-FLIPS, BATCH = 9_999, 1_000
+FLIPS, CHUNK = 9_999, 2**21
+"""How often signs are flipped, and numbers that are drawn at a time."""
 
 Parts: TypeAlias = Sequence[np.ndarray]
 """One array for each problem; the last axis has its seeds."""
@@ -110,7 +111,8 @@ def stratified(
         return statistic([x[..., drawn[k]] if k in drawn else once(x) for k, x in enumerate(parts)])
 
     seeds, rng = [np.arange(parts[k].shape[-1]) for k in varied], np.random.default_rng(0)
-    how = {"n_resamples": resamples, "batch": BATCH, "method": "percentile", "vectorized": True, "random_state": rng}
+    batch = max(1, CHUNK // sum(x.size for x in parts))
+    how = {"n_resamples": resamples, "batch": batch, "method": "percentile", "vectorized": True, "random_state": rng}
     found = bootstrap(seeds, redrawn, **how).bootstrap_distribution
     tail = np.broadcast_to(_tail([moves[k] for k in varied], level), np.shape(mean))
     ends = np.array([np.quantile(x, (t, 1 - t)) for x, t in zip(found.reshape(-1, resamples), tail.flat, strict=True)])
@@ -153,7 +155,7 @@ def sign_flips(first: Parts, other: Parts) -> tuple[float, float]:
     if not d.any():
         return 0.0, 1.0
     add = lambda x, axis: x.sum(axis=axis)
-    how = {"permutation_type": "samples", "vectorized": True, "n_resamples": FLIPS, "batch": BATCH}
+    how = {"permutation_type": "samples", "vectorized": True, "n_resamples": FLIPS}
     return float(d.sum()), float(permutation_test((d,), add, random_state=np.random.default_rng(0), **how).pvalue)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from fastfedpg.comparison import run_cells, suite
 from fastfedpg.comparison.presented import TABLE, Report
 from fastfedpg.comparison.spec import Comparison, from_file
@@ -74,30 +76,44 @@ def _plan(asked: Study, out: Path | None, note: Note, say: Note) -> dict[str, di
     plans = {}
     for label, comparison in asked.comparisons.items():
         with placed(f"problems.{label}"):
-            mine = comparison
-            if out is not None and (here := out / label / run_cells.FILE).is_file():
-                mine = from_file(here)
-                if _identity(mine) != _identity(comparison):
-                    raise InputError(f"{here}: a comparison of another configuration; put it back, or move it away")
-            plans[label] = run_cells.prepare(mine, lambda words, label=label: note(f"{label}: {words}"))  # type: ignore[misc]
+            begun = None if out is None else _begun(comparison, out / label / run_cells.FILE)
+            plans[label] = run_cells.prepare(begun or comparison, _labelled(label, note))
             first = next(iter(plans[label].values()))
-            _check_best(first, asked.best.get(label))
+            _check_best(first, asked.best.get(label), begun is not None)
             if first.problem.release is not None:
                 first.problem.release()
     return plans
 
 
-def _check_best(first: Plan, best: float | None) -> None:
+def _begun(comparison: Comparison, file: Path) -> Comparison | None:
+    """A comparison by its own file, where that is there; it must be the one that the study has."""
+    if not file.is_file():
+        return None
+    mine = from_file(file)
+    alike = lambda x: replace(x, settings=run_folder.described(x.settings)).to_toml()
+    if alike(mine) != alike(comparison):
+        raise InputError(f"{file}: a comparison of another configuration; put it back, or move it away")
+    return mine
+
+
+def _labelled(label: str, note: Note) -> Note:
+    return lambda words: note(f"{label}: {words}")
+
+
+def _check_best(first: Plan, best: float | None, begun: bool) -> None:
+    """What is said to be the best stands in the place of a J* that is not known, and is better than the start."""
     if first.here.shared and best is not None:
         raise InputError(f"best = {best:g} beside J*, which is known of problem '{first.name}'; leave best out")
     if not first.here.shared and best is None:
         raise InputError(
             f"problem '{first.name}' has no J*: say what other seeds have reached at best, a J, as in best = 1.5"
         )
-
-
-def _identity(comparison: Comparison) -> str:
-    return replace(comparison, settings=run_folder.described(comparison.settings)).to_toml()
+    if best is not None and not begun:
+        starts = np.atleast_2d(first.problem.theta0)
+        seeds = np.arange(first.config.first_seed, first.config.first_seed + first.config.seeds)
+        J = first.problem.evaluate(np.broadcast_to(starts, (len(seeds), starts.shape[1])), seeds).J
+        if not (best < J).all():
+            raise InputError(f"best = {best:g} is no better than J = {J.min():.4g} at the start: nothing to gain")
 
 
 def _clear(out: Path, overwrite: bool) -> None:
@@ -130,9 +146,10 @@ def _finish(
         which, ended = f"{k + 1} of {len(plans)}, {label}", (out / label / TABLE).is_file()
         if not ended:
             say(which)
-        heard = lambda words, label=label: note(f"{label}: {words}")
         seen = lambda title, rounds, which=which: show(f"{which}: {title}", rounds)
         with placed(f"problems.{label}"):
-            reports[label] = run_cells.resume(out / label, seen, heard, restart, planned, draw=not ended)
+            reports[label] = run_cells.resume(
+                out / label, seen, _labelled(label, note), restart, planned, draw=not ended
+            )
     say("all comparisons are there; they are set side by side")
     return SHOWN[asked.kind](asked, reports, out, note)
