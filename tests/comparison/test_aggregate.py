@@ -27,7 +27,7 @@ def rows(*values) -> list[np.ndarray]:
      (5, np.nan, 1, 2)],
 )  # fmt: skip
 def test_what_is_left_of_what_there_was_to_gain(start, end, best, left):
-    """(J - best)/(J_0 - best): of 4 that there were to gain 3 gained leave a quarter; nothing is worse than to diverge."""
+    """(J - best)/(J_0 - best): 3 of 4 gained leave a quarter, and nothing is worse than to diverge."""
     assert remaining(np.array([start]), np.array([end]), best) == pytest.approx([left])
 
 

@@ -19,8 +19,8 @@ from fastfedpg.experiment import own_files
 from fastfedpg.experiment.journal import Note
 from fastfedpg.files import write_text
 
-X = np.geomspace(1e-6, aggregate.WORST, 120)
-"""Where profiles are drawn: shares that remain."""
+POINTS, LEAST = 200, 1e-6
+"""Of a profile, and the smallest share that it is drawn for."""
 
 
 def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) -> Shown:
@@ -46,7 +46,7 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
 
 def _drawn(found: Sequence[Place], left: Sequence[np.ndarray]) -> tuple[list[profiles.Profile], np.ndarray]:
     least = min((float(x[x > 0].min()) for x in left if (x > 0).any()), default=1.0)
-    x = X[min(least, 0.1) / 2 <= X]
+    x = np.geomspace(np.clip(least / 1.5, LEAST, 0.1), aggregate.WORST, POINTS)
     shares = aggregate.profiles(left, x)
     row = lambda k: type(shares)(*(each[k] for each in shares))
     return [profiles.Profile(p.label, row(k), p.score) for k, p in enumerate(found)], x

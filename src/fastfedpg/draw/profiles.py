@@ -32,7 +32,7 @@ def profiles(path: Path, found: Sequence[Profile], x: np.ndarray, title: str) ->
 
 def draw_profiles(axis: Any, found: Sequence[Profile], x: np.ndarray) -> list[Any]:
     """One rising curve a method, with its band; returns a handle for each."""
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import FuncFormatter, PercentFormatter
 
     handles = []
     for k, p in enumerate(found):
@@ -44,11 +44,12 @@ def draw_profiles(axis: Any, found: Sequence[Profile], x: np.ndarray) -> list[An
     axis.set_xscale("log")
     axis.set_xlim(x[0], x[-1])
     axis.set_ylim(-0.02, 1.02)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.yaxis.set_major_formatter(PercentFormatter(1.0))
     axis.axvline(1, color="#888888", linestyle=":", linewidth=1.2)
     axis.annotate("where all began", (1, 0.01), xytext=(-3, 0), textcoords="offset points", rotation=90, fontsize=8,
                   ha="right", va="bottom", color="#555555")  # fmt: skip
-    axis.set_xlabel("share of the first gap that is left at the end\n(logarithmic; to the left is better)")
+    axis.set_xlabel("share of what there was to gain that is left at the end\n(logarithmic; to the left is better)")
     axis.set_ylabel("share of all runs that leave\nno more than that (higher is better)")
     axis.grid(alpha=0.25)
     return handles
@@ -63,7 +64,5 @@ def draw_scores(axis: Any, found: Sequence[Profile]) -> None:
             axis.hlines(k, p.score.low, p.score.high, color=style["color"], linewidth=2)
     axis.set_yticks(range(len(found)), [canvas.plain(p.label, 2) for p in found])
     axis.set_ylim(len(found) - 0.5, -0.5)
-    axis.set_xlabel(
-        "share of what there was to gain that was gained,\nmean of the middle half of all runs (more is better)"
-    )
+    axis.set_xlabel("score: the share that was gained, mean of the\nmiddle half of all runs (more is better)")
     axis.grid(alpha=0.25)
