@@ -29,6 +29,7 @@ PICTURES = {
     "thermostats.png": "thermostats.png",
     "advice.png": "advice.png",
     **{f"studies/{name}/curves.png": f"study-{name}.png" for name in STUDIES},
+    "studies/suite/profiles.png": "suite-profiles.png",
     "studies/point-mass/agents.png": "study-point-mass-agents.png",
 }
 
