@@ -12,10 +12,10 @@ from fastfedpg.cli.consoles import UNBROKEN, room
 from fastfedpg.columns import Column, lay_out, least
 from fastfedpg.comparison import printed
 from fastfedpg.comparison.paired import NONE, Difference
-from fastfedpg.comparison.table import Line
+from fastfedpg.comparison.table import Line, footnotes
 from fastfedpg.experiment.run_index import Entry
 from fastfedpg.runtime import Result
-from fastfedpg.statistics import Interval
+from fastfedpg.statistics import Interval, bootstrap, geometric
 from fastfedpg.verify import report
 from fastfedpg.verify.verdict import Row
 
@@ -64,7 +64,7 @@ def test_a_comparison(width, methods, played):
 
 
 def test_three_methods_stand_side_by_side_in_80_columns_and_four_below_each_other():
-    """The labels take 29 columns and 2 spaces, a column 11 (98,765,432 or "scaffold_pg") and more."""
+    """The labels take 30 columns and 2 spaces, a column 11 (98,765,432 or "scaffold_pg") and more."""
     lines = [line(k, name) for k, name in enumerate(NAMES)]
     assert len(printed.tables(lines[:3], "title", True, 80)) == 1
     assert len(printed.tables(lines[:5], "title", True, 80)) > 1
@@ -75,12 +75,42 @@ def test_in_environments_the_return_comes_first():
     labels = [q.label for q in printed.quantities([line(0, "a"), line(1, "b")], False, True)]
     assert labels[1] == "mean return of an episode"
     assert labels.index("J, the mean discounted cost") > labels.index("worst agent's return")
-    assert printed.quantities([line(0, "a")], True)[1].label == "gap to the best common policy"
+    assert printed.quantities([line(0, "a")], True)[1].label == "mean gap to best common policy"
+    one = line(0, "a")._replace(noise=False)
+    assert printed.quantities([one], True)[1].label == "gap to the best common policy", "nothing is averaged"
+
+
+def test_a_line_says_where_the_two_means_order_methods_differently():
+    """Gaps 0.1, 0.1 and 0.001, 0.3: means 0.1 < 0.15, geometric means 0.1 > 0.017."""
+    of = lambda k, *gaps: line(k, "ab"[k])._replace(
+        value=bootstrap(np.array(gaps)), geometric=geometric(np.array(gaps))
+    )
+    otherwise = "means order these methods otherwise than geometric means do"
+    assert any(otherwise in words for words in footnotes([of(0, 0.1, 0.1), of(1, 0.001, 0.3)], True))
+    assert not any(otherwise in words for words in footnotes([of(0, 0.1, 0.1), of(1, 0.1, 0.3)], True))
+
+
+def test_what_was_tuned_over_has_a_row():
+    lines = [line(0, "a")._replace(tuned={"H": "5", "reuse": "true"}), line(1, "b")._replace(tuned={"H": "20"})]
+    eta, H, reuse = printed.quantities(lines, True)[:3]
+    assert (eta.short, H, reuse) == (
+        "eta",
+        ("H, tuned too", "H", ["5", "20"]),
+        ("reuse, tuned too", "reuse", ["true", "–"]),
+    )
+
+
+def test_few_seeds_have_no_interval_and_a_line_says_why():
+    few = [line(k, "ab"[k])._replace(seeds=2, geometric=geometric(np.array([0.1, 0.2]))) for k in range(2)]
+    row = next(q for q in printed.quantities(few, True) if q.label == "  its 95% interval")
+    assert row.cells == ["–", "–"]
+    assert "fewer than 5 seeds have no interval of their mean: it would be their range" in footnotes(few, True)
+    assert not any("their range" in words for words in footnotes([line(0, "a"), line(1, "b")], True))
 
 
 def result(gap: float, gradient: float) -> Result:
     values = {"J": -1.0, "gap": gap, "grad_norm_sq": gradient, "return_mean": 123.456, "return_worst": -9.5}
-    values |= {"env_steps": 1e9, "bytes_up": np.nan, "syncs": 40.0}
+    values |= {"env_steps": 1e9, "bytes_up": np.nan, "bytes_down": np.nan, "syncs": 40.0}
     metrics = {name: np.full((3, 2), x) for name, x in values.items()}
     return Result(np.array([0, 20]), metrics, np.zeros((3, 2, 1)), np.zeros((3, 1)))
 
@@ -96,7 +126,8 @@ def result(gap: float, gradient: float) -> Result:
 )
 def test_the_table_of_a_run(of, first, width):
     title, head, rule, *rows = execute._results("fast_fedpg", of, width)
-    assert title == "fast_fedpg after 20 rounds (3 seeds)"
+    assert title == "fast_fedpg after 20 rounds (3 seeds; fewer than 5 have no interval)"
+    assert rows[0].endswith("–")
     assert rows[0].startswith(first)
     assert max(map(len, (head, rule, *rows))) <= width
     assert {"1,000,000,000", "123.5", "-9.5", "40"} <= words_of(rows)
@@ -122,11 +153,11 @@ def test_the_list_leads_with_the_return_where_there_are_environments():
     def heads(*entries):
         page = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None)
         runs._print(list(entries), page)
-        return page.file.getvalue().splitlines()[0].split()[5:7]
+        return re.split(" {2,}", page.file.getvalue().splitlines()[0])[5:7]
 
-    assert heads(ENTRY) == ["gap", "state"]
-    assert heads(ENTRY._replace(gap=None)) == ["return", "state"]
-    assert heads(ENTRY, ENTRY._replace(gap=None)) == ["return", "gap"]
+    assert heads(ENTRY) == ["mean gap", "state"]
+    assert heads(ENTRY._replace(gap=None)) == ["mean return", "state"]
+    assert heads(ENTRY, ENTRY._replace(gap=None)) == ["mean return", "mean gap"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

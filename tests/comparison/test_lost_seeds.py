@@ -64,7 +64,7 @@ def test_the_others_go_on(capsys):
     assert 0 < lost < 8
     assert f"note: large: {lost} of 8 seeds diverged; they count as worse than all others" in said.err
     assert line_of(said.out, "seeds that diverged").split()[-3:] == [str(lost), "of", "8"]
-    assert line_of(said.out, "gap to the best common policy").split()[-1] == "diverged"
+    assert line_of(said.out, "mean gap to best common policy").split()[-1] == "diverged"
     row = table(out)["large"]
     assert (row["lost"], row["value"], row["geometric"]) == (str(lost), "", "")
     gap, small = column(out / "large", "gap")[:, -1], column(out / "small", "gap")[:, -1]

@@ -5,9 +5,34 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, stdtrit
 
 from fastfedpg.comparison.paired import EQUIVALENT, NONE, difference
-from fastfedpg.statistics import symmetric
+from fastfedpg.statistics import FEWEST, bootstrap, spread, spread_words, symmetric
+
+
+def test_few_values_have_no_interval_but_their_range():
+    """A resample is the least value n times with probability n^-n; where the tail is below that, the end is that value.
+
+    The tails are 1e-72, 7e-8, 1.2e-4 and 9.5e-4 for n = 2 to 5, and n^-n is 0.25, 0.037, 0.0039 and 3.2e-4.
+    """
+    for n in range(2, 8):
+        tail = ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025))
+        assert (tail < float(n) ** -n) == (n < FEWEST)
+        x = np.arange(n, dtype=float)[:, None] ** 2
+        mean, low, high = bootstrap(x)
+        assert mean == x.mean()
+        assert np.isnan([low, high]).all() if n < FEWEST else 0 < low < mean < high < x.max()
+        drawn = spread(x)
+        assert (drawn.low, drawn.high) == ((0, x.max()) if n < FEWEST else (low, high))
+    assert np.isnan(spread(np.ones((1, 3))).low).all()
+
+
+def test_what_a_picture_shows_is_named():
+    assert spread_words([1, 1]) == "one seed, no interval"
+    assert spread_words([8, 8]) == "mean and 95% interval, 8 seeds"
+    assert spread_words([4, 2]) == "mean and range, 2 to 4 seeds"
+    assert spread_words([3, 8]) == "mean and 95% interval, 3 to 8 seeds (range below 5)"
 
 
 def p_value(d, centre):

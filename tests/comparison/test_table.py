@@ -58,20 +58,40 @@ def test_what_is_printed(finished, capsys):
     assert command("resume", finished) == 0
     said = capsys.readouterr().out
     for words in (
-        "step size eta", "gap to the best common policy", "95% interval over 6 seeds", "times that of fast_fedpg",
+        "step size eta", "mean gap to best common policy", "geometric mean, 6 seeds", "its 95% interval",
+        "times that of fast_fedpg",
         "its interval, paired", "so it is", "mean return of the agents", "worst agent's return",
         "rounds to 1% of the first gap", "environment steps until then", "rounds", "environment steps, all agents",
         "bytes per agent, up and down", "synchronisations", "seconds",
     ):  # fmt: skip
         assert line_of(said, words)
     found = table(finished)
-    shown = line_of(said, "gap to the best common policy").split()[-3:]
-    assert shown == [f"{float(row['geometric']):.4g}" for row in found.values()]
+    for label, name in (("mean gap to best common policy", "value"), ("geometric mean", "geometric")):
+        shown = line_of(said, label).split()[-3:]
+        assert shown == [f"{float(row[name]):.4g}" for row in found.values()], "each mean by its name"
     assert line_of(said, "environment steps, all agents").split()[-3:] == ["216", "216", "216"]
     low, high = float(found["fast_fedpg"]["geometric_low"]), float(found["fast_fedpg"]["geometric_high"])
-    assert f"{low:.4g} to {high:.4g}" in line_of(said, "95% interval")
+    assert f"{low:.4g} to {high:.4g}" in line_of(said, "its 95% interval")
     assert "95% for all 2 together" in said
     assert "written: finished/table.csv" in said
+
+
+def test_run_runs_and_compare_show_one_mean_by_that_name(original, capsys):
+    """The plain mean of the six gaps; it is not the geometric one."""
+    gap = column(original / "fast_fedpg", "gap")[:, -1]
+    mean = f"{gap.mean():.4g}"
+    assert mean != f"{np.exp(np.log(gap).mean()):.4g}"
+    assert command("compare", original / "fast_fedpg", "--out", "one") == 0
+    assert line_of(capsys.readouterr().out, "mean gap to best common policy").split()[-1] == mean
+    assert command("runs", original / "fast_fedpg") == 0
+    head, row, *_ = capsys.readouterr().out.splitlines()
+    assert row[: head.index("mean gap") + len("mean gap")].split()[-1] == mean
+    assert command("run", "--config", original / "fast_fedpg" / "config.toml", "--out", "again") == 0
+    _, head, _, row, *_ = said = capsys.readouterr().out.splitlines()
+    assert head.split()[0] == "mean"
+    assert row.removeprefix("gap to the best common policy").split()[0] == mean
+    sent = sum(column(original / "fast_fedpg", name)[0, -1] for name in ("bytes_up", "bytes_down"))
+    assert line_of("\n".join(said), "bytes per agent, up and down").split()[-1] == f"{sent:,.0f}"
 
 
 def test_rounds_and_samples_to_one_percent_of_the_first_gap():

@@ -54,17 +54,20 @@ def test_to_frame_without_pandas(monkeypatch):
 
 
 def test_plot_is_the_mean_over_seeds_and_its_interval():
-    (axis,) = result(seeds=4).plot().axes
+    (axis,) = result(seeds=5).plot().axes
     (line,) = axis.lines
-    np.testing.assert_allclose(line.get_ydata(), [16, 17, 18])  # 15 is the mean of 0, 10, 20, 30; from 1 on
+    np.testing.assert_allclose(line.get_ydata(), [21, 22, 23])  # 20 is the mean of 0, 10, 20, 30, 40; from 1 on
     np.testing.assert_array_equal(line.get_xdata(), [0, 5, 10])
     (band,) = axis.collections
-    _, low, high = bootstrap(result(seeds=4).metrics["gap"])
+    _, low, high = bootstrap(result(seeds=5).metrics["gap"])
     assert band.get_datalim(axis.transData).y0 == pytest.approx(low.min())
     assert band.get_datalim(axis.transData).y1 == pytest.approx(high.max())
     assert axis.get_yscale() == "log"
     assert "gap" in axis.get_ylabel()
-    assert "4 seeds" in axis.get_title()
+    assert axis.get_title() == "mean and 95% interval, 5 seeds"
+    (axis,) = result(seeds=2).plot().axes
+    assert axis.collections[0].get_datalim(axis.transData).y1 == 13, "the larger of two"
+    assert axis.get_title() == "mean and range, 2 seeds"
 
 
 def test_plot_of_another_metric_of_one_seed_and_of_a_gap_that_is_zero():
@@ -88,10 +91,11 @@ def test_repr_is_short_and_leads_with_what_counts():
     text = repr(result())
     first, second = text.splitlines()
     assert first == "Result: 10 rounds in 3 records, 2 seeds"
-    assert second.startswith("gap 8 in the end, 95% interval ")
-    assert "interval" not in repr(result(seeds=1))
-    assert repr(result(gap=np.nan, played=True)).splitlines()[1].startswith("return_mean -7 ")
-    assert repr(result(gap=np.nan)).splitlines()[1].startswith("J ")
+    assert second == "mean gap 8 in the end"
+    assert repr(result(seeds=1)).splitlines()[1] == "gap 3 in the end"
+    assert ", 95% interval " in repr(result(seeds=5))
+    assert repr(result(gap=np.nan, played=True)).splitlines()[1].startswith("mean return_mean -7 ")
+    assert repr(result(gap=np.nan)).splitlines()[1].startswith("mean J ")
     assert "3 settings, 2 seeds\ngap 8 to 8 in the end" in repr(result(settings=3))
 
 

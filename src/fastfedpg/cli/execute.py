@@ -21,7 +21,7 @@ from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.progress import OnProgress, progress
 from fastfedpg.registry import is_own, raised
 from fastfedpg.runtime import Diverged, Result, views
-from fastfedpg.statistics import bootstrap
+from fastfedpg.statistics import FEWEST, bootstrap
 
 Work: TypeAlias = Callable[[OnProgress, Note], Result]
 """What is to be done, given where to report."""
@@ -111,11 +111,11 @@ LABELS = {
     "return_mean": "mean return of the agents",
     "return_worst": "worst agent's return",
     "env_steps": "environment steps, all agents",
-    "bytes_up": "bytes sent per agent",
+    "bytes": "bytes per agent, up and down",
     "syncs": "synchronisations",
 }
 PLAYED = {"return_mean": "mean return of an episode", "return_worst": "worst agent's return", "J": "J, discounted cost"}
-COUNTS = ("env_steps", "bytes_up", "syncs")
+COUNTS = ("env_steps", "bytes", "syncs")
 
 
 def _results(title: str, result: Result, width: int) -> list[str]:
@@ -124,18 +124,28 @@ def _results(title: str, result: Result, width: int) -> list[str]:
     hidden = {"gap": ("J",), "J": ("gap",), "return_mean": ("gap", "grad_norm_sq")}[leading]
     labels = {**PLAYED, **LABELS, **PLAYED} if leading == "return_mean" else LABELS
     rows = {label: name for name, label in labels.items() if name not in hidden}
-    found = {label: (name in COUNTS, bootstrap(result.final(name))) for label, name in rows.items()}
+    ways = {"bytes": ("bytes_up", "bytes_down")}
+    final = lambda name: np.sum([result.final(way) for way in ways.get(name, (name,))], axis=0)
+    found = {label: (name in COUNTS, bootstrap(final(name))) for label, name in rows.items()}
+    seeds = len(result.theta)
     count = lambda x: "not sent" if np.isnan(x) else f"{x:,.0f}"
+    none = "–" if seeds > 1 else ""
     columns = [
         Column("", list(found), whole=True, right=False),
         Column("mean", [count(x.mean) if counted else f"{x.mean:.4g}" for counted, x in found.values()]),
         Column(
             "95% interval over seeds",
-            ["" if counted or np.isnan(x.low) else f"[{x.low:.4g}, {x.high:.4g}]" for counted, x in found.values()],
+            [
+                "" if counted else none if np.isnan(x.low) else f"[{x.low:.4g}, {x.high:.4g}]"
+                for counted, x in found.values()
+            ],
         ),
     ]
-    seeds = len(result.theta)
-    return [f"{title} after {result.rounds[-1]} rounds ({seeds} seed{'s' * (seeds > 1)})", *lay_out(columns, width)]
+    few = f"; fewer than {FEWEST} have no interval" if 1 < seeds < FEWEST else ""
+    return [
+        f"{title} after {result.rounds[-1]} rounds ({seeds} seed{'s' * (seeds > 1)}{few})",
+        *lay_out(columns, width),
+    ]
 
 
 def _picture(out: Path, title: str, result: Result, note: Note) -> list[Path]:

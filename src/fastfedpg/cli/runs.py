@@ -77,7 +77,7 @@ def runs(arguments: list[str], console: Console, errors: Console) -> int:
 def _print(entries: list[Entry], console: Console) -> None:
     """Plain columns, which other programs can read; where a terminal is too narrow for them, a few lines for each."""
     played = any(e.gap is None and e.returned is not None for e in entries)
-    values = [*["return"] * played, *["gap"] * (not played or any(e.gap is not None for e in entries))]
+    values = [*["mean return"] * played, *["mean gap"] * (not played or any(e.gap is not None for e in entries))]
     heads = ["problem", "algorithm", "eta", "seeds", "rounds", *values, "state", "last change", "folder"]
     rows = [_cells(e) for e in entries]
     cells = [[row[name] for name in heads] for row in rows]
@@ -93,7 +93,7 @@ def _print(entries: list[Entry], console: Console) -> None:
     return None
 
 
-RIGHT = ("eta", "seeds", "rounds", "gap", "return")
+RIGHT = ("eta", "seeds", "rounds", "mean gap", "mean return")
 
 
 def _blocks(heads: list[str], rows: list[list[str]], console: Console) -> None:
@@ -118,8 +118,8 @@ def _cells(e: Entry) -> dict[str, str]:
         "eta": "–" if e.eta != e.eta else f"{e.eta:g}",
         "seeds": str(e.seeds),
         "rounds": f"{e.done:,}" if e.done == e.rounds else f"{e.done:,} of {e.rounds:,}",
-        "gap": number(e.gap),
-        "return": number(e.returned),
+        "mean gap": number(e.gap),
+        "mean return": number(e.returned),
         "state": f"{e.state}: {e.why}" if e.why else e.state,
         "last change": datetime.fromtimestamp(e.when).strftime("%Y-%m-%d %H:%M"),
         "folder": str(e.folder),

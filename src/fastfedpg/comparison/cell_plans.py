@@ -70,7 +70,7 @@ def give_rounds(comparison: Comparison, plans: dict[str, Plan], note: Note) -> d
     for name, n, s in zip(names, given, spent, strict=True):
         if s == 0 and budget != "rounds":
             note(f"{name} spends no {unit}: it has as many rounds as {names[0]}, {n}")
-        elif s != spent[0]:
+        elif s != spent[0] and not comparison.tune_over:  # what is tuned over decides what a round costs
             note(f"{name} stops at {s:,} of {spent[0]:,} {unit}, its last whole round within the budget")
     no_effect = [{words.split(":")[0] for words in p.notes if "has no effect" in words} for p in plans.values()]
     for words in sorted(set.intersection(*no_effect)):

@@ -51,10 +51,11 @@ def present(
     repeated: Mapping[str, repeats.Repeats] = {},
     tuned: Mapping[str, TunedCell] = {},
     draw: bool = True,
+    over: Sequence[str] = (),
 ) -> Report:
     """The pictures of runs that have come to their end and not diverged, and then their table."""
     problem = plans[0].here
-    lines = table.measure(found, plans, margin, repeated)
+    lines = table.measure(found, plans, margin, repeated, over)
     title = title or f"{problem.name}: {problem.N} agents"
     files = [out / TABLE]
     try:

@@ -44,17 +44,23 @@ def arranged(said: Sequence[Quantity], names: Sequence[str], title: str, width: 
 
 def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> list[Quantity]:
     """What is said of every method; in environments the return in the user's units comes first."""
-    several = any(line.noise for line in lines) and max(line.seeds for line in lines) > 1
+    most, least_seeds = max(line.seeds for line in lines), min(line.seeds for line in lines)
+    several = any(line.noise for line in lines) and most > 1
+    seeds = f"{most if most == least_seeds else f'{least_seeds} to {most}'} seeds"
     one_unit = len({line.unit for line in lines}) == 1
     unit = lines[0].unit if one_unit else "samples"
     samples = lambda x, n: _count(n) if one_unit or not np.isfinite(n) else f"{_count(n)} {x.unit}"
-    interval = f"  95% interval over {lines[0].seeds} seeds"
+    interval = f"  95% interval over {seeds}"
     row = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
+    tuned = dict.fromkeys(name for line in lines for name in line.tuned)
     J = "J, the mean discounted cost" if played else "J, the mean cost (there is no J*)"
-    typical = lambda x: x.geometric if several and not np.isnan(x.geometric.mean) else x.value
+    gap = ("mean gap to best common policy", "mean gap") if several else ("gap to the best common policy", "gap")
+    log = several and not all(np.isnan(x.geometric.mean) for x in lines)
     value = [
-        row(*(("gap to the best common policy", "gap") if shared else (J, "J")), lambda x: number(typical(x).mean)),
-        *[row(interval, "95% interval", lambda x: ends(typical(x)))] * several,
+        row(*(gap if shared else (J, "J")), lambda x: number(x.value.mean)),
+        *[row(f"  geometric mean, {seeds}", "geometric mean", lambda x: number(x.geometric.mean))] * log,
+        *[row("  its 95% interval", "its 95% interval", lambda x: ends(x.geometric))] * log,
+        *[row(interval, "95% interval", lambda x: ends(x.value))] * (several and not log),
         *[row("  seeds that diverged", "diverged", lambda x: f"{x.lost} of {x.seeds}")] * any(x.lost for x in lines),
         *_differences(lines, several),
     ]
@@ -72,6 +78,7 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     ]
     return [
         row("step size eta", "eta", lambda x: "–" if np.isnan(x.eta) else f"{x.eta:g}"),
+        *(row(f"{name}, tuned too", name, lambda x, name=name: x.tuned.get(name, "–")) for name in tuned),
         *((returns + value) if played else (value + returns)),
         *arrival * shared,
         row("rounds", "rounds", lambda x: _count(x.rounds)),

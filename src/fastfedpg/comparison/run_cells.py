@@ -202,7 +202,8 @@ def _finish(
     local = f", H = {steps.pop()}" if len(steps) == 1 else ""
     title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients{local}"
     runs, plotted = [o for o, _ in found], [p for _, p in found]
-    return present(runs, plotted, out, note, title, comparison.margin, repeated, tuned, draw)
+    over = tuple(comparison.tune_over)
+    return present(runs, plotted, out, note, title, comparison.margin, repeated, tuned, draw, over)
 
 
 def _outcome(cell: Path, planned: Plan, lost: bool, note: Note) -> tuple[Outcome, Plan]:

@@ -13,7 +13,7 @@ from fastfedpg.experiment import budgets
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.runtime import Result
-from fastfedpg.statistics import NOTHING, POWER, Interval, bootstrap, fewest_seeds, geometric, median
+from fastfedpg.statistics import FEWEST, NOTHING, POWER, Interval, bootstrap, fewest_seeds, geometric, median
 
 TARGET = 0.01
 """Rounds and samples are counted until this share of the first gap is left."""
@@ -49,6 +49,7 @@ class Line(NamedTuple):
     seconds: float
     repeats: Interval = NOTHING  # the last value without noise, and the ends of what repeats came to: see `repeats`
     tail: Interval = NOTHING  # the same of the mean over the last tenth of the records
+    tuned: Mapping[str, str] = {}  # what was chosen of settings that were tuned over, beside eta
 
 
 def measure(
@@ -56,6 +57,7 @@ def measure(
     plans: Sequence[Plan],
     margin: float | None = None,
     repeated: Mapping[str, Repeats] = {},
+    over: Sequence[str] = (),
 ) -> list[Line]:
     """Every method's line; differences are to the first that did not diverge on all seeds, paired by seed."""
     shared = plans[0].here.shared
@@ -70,6 +72,7 @@ def measure(
         reached = [_reached(gap) for gap in result.metrics["gap"]] if shared else []
         arrived = [k for k in reached if k is not None]
         value = final(outcome, name)
+        last, tail = map(_ends, _repeats(outcome, name, repeated.get(outcome.label)) or ([], []))
         lines.append(
             Line(
                 outcome.label,
@@ -93,10 +96,19 @@ def measure(
                 float((result.final("bytes_up") + result.final("bytes_down")).mean()),
                 float(result.final("syncs").mean()),
                 outcome.seconds,
-                *map(_ends, _repeats(outcome, name, repeated.get(outcome.label)) or ([], [])),
+                last,
+                tail,
+                _settings(planned, over),
             )
         )
     return lines
+
+
+def _settings(planned: Plan, names: Sequence[str]) -> dict[str, str]:
+    """Those of these settings that a method has, as a person writes them."""
+    has = {name.rpartition(".")[2]: value for name, value in planned.config.flat().items()}
+    write = lambda x: str(x).lower() if isinstance(x, bool) else f"{x:g}" if isinstance(x, float) else str(x)
+    return {name: write(has[name]) for name in names if name in has}
 
 
 def final(outcome: Outcome, name: str) -> np.ndarray:
@@ -185,6 +197,10 @@ def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     lost = ["a seed that diverged counts as worse than all others"] if any(line.lost for line in lines) else []
     if any(line.geometric.mean > line.value.mean for line in lines):  # which of positive numbers it never is
         lost.append(f"in ratios a gap below {ROUNDING:g} of the first one counts as that: less is rounding")
+    if any(line.noise for line in lines) and 1 < min(line.seeds for line in lines) < FEWEST:
+        lost.append(f"fewer than {FEWEST} seeds have no interval of their mean: it would be their range")
+    if _ordered_otherwise(lines):
+        lost.append("means order these methods otherwise than geometric means do: in a mean the worst seeds weigh most")
     if not others:
         return [*lost, *sparse, *own]
     log, margin = others[0].log, others[0].margin
@@ -206,6 +222,15 @@ def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
         *sparse,
         *own,
     ]
+
+
+def _ordered_otherwise(lines: Sequence[Line]) -> bool:
+    """Whether the two means of the gap, where both are finite, put the methods into different orders."""
+    known = [x for x in lines if np.isfinite(x.value.mean) and np.isfinite(x.geometric.mean)]
+    places = [
+        np.argsort([float(getattr(x, name).mean) for x in known], kind="stable") for name in ("value", "geometric")
+    ]
+    return any(line.noise for line in lines) and bool((places[0] != places[1]).any())
 
 
 def chaotic(lines: Sequence[Line]) -> bool:
@@ -246,6 +271,8 @@ def _flat(line: Line) -> dict[str, Any]:
     for name, x in line._asdict().items():
         if isinstance(x, Interval):
             row |= three(name, x)
+        elif name == "tuned":
+            row[name] = ",".join(f"{setting}={value}" for setting, value in x.items())
         elif name == "difference":
             plain, ratio = (NOTHING, x.interval) if x and x.log else (x.interval if x else NOTHING, NOTHING)
             row |= three(name, plain) | three("ratio", ratio) | {name: x.mean if x else ""}

@@ -11,7 +11,7 @@ from fastfedpg.draw.policy_maps import policies
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime.views import drawn
-from fastfedpg.statistics import Interval, bootstrap
+from fastfedpg.statistics import Interval, spread, spread_words
 
 ROWS = 24
 """With more agents than this, they stand side by side as a curve instead of each in its own row."""
@@ -31,7 +31,7 @@ def curves(path: Path, outcomes: Sequence[Outcome], problem: AnyProblem, title: 
         axes = figure.subplots(1, 3, sharey=True)
         handles = draw_curves(axes, outcomes, problem)
         seeds = [len(o.result.theta) for o in outcomes]
-        canvas.legend(figure, handles, [o.label for o in outcomes], canvas.counted(seeds))
+        canvas.legend(figure, handles, [o.label for o in outcomes], spread_words(seeds))
         canvas.heading(figure, title)
         return canvas.save(figure, path)
 
@@ -42,7 +42,7 @@ def draw_curves(axes: Any, outcomes: Sequence[Outcome], problem: AnyProblem) -> 
 
     name = "gap" if problem.shared else "J"
     shown = [drawn(len(o.result.rounds)) for o in outcomes]
-    intervals = [bootstrap(o.result.metrics[name][:, some]) for o, some in zip(outcomes, shown, strict=True)]
+    intervals = [spread(o.result.metrics[name][:, some]) for o, some in zip(outcomes, shown, strict=True)]
     least = gap_axis(axes, intervals, rounding_of(problem)) if problem.shared else -np.inf
     handles, silent = [], []
     for k, (o, some, (mean, low, high)) in enumerate(zip(outcomes, shown, intervals, strict=True)):
@@ -121,7 +121,7 @@ def agents(path: Path, outcomes: Sequence[Outcome], problem: AnyProblem, title: 
     with canvas.drawing() as Figure:
         figure = Figure(figsize=(9.0, height), layout="constrained")
         handles, labels = draw_agents(figure.add_subplot(), outcomes, problem, tau)
-        canvas.legend(figure, handles, labels, canvas.counted([len(o.result.theta) for o in outcomes]))
+        canvas.legend(figure, handles, labels, spread_words([len(o.result.theta) for o in outcomes]))
         canvas.heading(figure, title)
         return canvas.save(figure, path)
 
@@ -130,7 +130,7 @@ def draw_agents(
     axis: Any, outcomes: Sequence[Outcome], problem: AnyProblem, tau: float = 0.0
 ) -> tuple[list[Any], list[str]]:
     """Agents in rows, or, where they are many, sorted and side by side; returns the legend's handles and labels."""
-    intervals = [bootstrap(o.result.returns[:, -1]) for o in outcomes]
+    intervals = [spread(o.result.returns[:, -1]) for o in outcomes]
     marks = references(outcomes, problem, tau)
     what = "mean return of an episode" if problem.played else "expected discounted return"
     unit = f"{what} (reward units; more is better)"

@@ -9,7 +9,7 @@ import numpy as np
 from fastfedpg.draw import style as canvas
 from fastfedpg.draw.curves import gap_axis, rounding_of
 from fastfedpg.problems import AnyProblem
-from fastfedpg.statistics import bootstrap
+from fastfedpg.statistics import spread, spread_words
 
 TICKS = 12
 """Step sizes that are written below the axis, at most."""
@@ -29,7 +29,7 @@ def sensitivity(path: Path, tried: Mapping[str, Tried], problem: AnyProblem, tit
         figure = Figure(figsize=(8.5, 4.2), layout="constrained")
         handles, labels = draw_sensitivity(figure.add_subplot(), tried, problem)
         seeds = [x.values.shape[1] for x in tried.values()]
-        shown = canvas.counted(seeds) if max(seeds) > 1 else "mean, no interval"
+        shown = spread_words(seeds) if max(seeds) > 1 else "mean, no interval"
         canvas.legend(figure, handles, labels, f"{shown}; seeds for tuning alone")
         canvas.heading(figure, f"{title}: how the step size matters")
         return canvas.save(figure, path)
@@ -40,7 +40,7 @@ def draw_sensitivity(axis: Any, tried: Mapping[str, Tried], problem: AnyProblem)
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    intervals = [bootstrap(np.where(np.isfinite(x.values), x.values, np.nan).T) for x in tried.values()]
+    intervals = [spread(np.where(np.isfinite(x.values), x.values, np.nan).T) for x in tried.values()]
     least = gap_axis([axis], intervals, rounding_of(problem)) if problem.shared else -np.inf
     axis.set_xscale("log", base=2)
     handles, lost = [], False

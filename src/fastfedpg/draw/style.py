@@ -108,11 +108,3 @@ def bar(image: Any, axes: Sequence[Any], label: str) -> None:
         place = {"shrink": 0.9}
         label = textwrap.fill(label, 18 if height < 3.4 else 60)
     figure.colorbar(image, ax=list(axes), label=label, **place).outline.set_visible(False)
-
-
-def counted(seeds: Sequence[int]) -> str:
-    """What a curve and its band are, for runs with these numbers of seeds."""
-    if max(seeds) == 1:
-        return "one seed, no interval"
-    least, most = min(seeds), max(seeds)
-    return f"mean and 95% interval, {most if least == most else f'{least} to {most}'} seeds"

@@ -7,7 +7,7 @@ import numpy as np
 from jax.tree_util import DictKey
 
 from fastfedpg.errors import InputError, missing_extra, unknown
-from fastfedpg.statistics import bootstrap
+from fastfedpg.statistics import bootstrap, spread, spread_words
 
 if TYPE_CHECKING:
     from fastfedpg.runtime.result import Result
@@ -65,7 +65,7 @@ def words(result: "Result") -> str:
         return f"{head}\n{name} {np.nanmin(means):.4g} to {np.nanmax(means):.4g} in the end, means of each setting"
     mean, low, high = bootstrap(runs)
     interval = "" if np.isnan(low) else f", 95% interval {low:.4g} to {high:.4g}"
-    return f"{head}\n{name} {mean:.4g} in the end{interval}"
+    return f"{head}\n{'mean ' * (len(runs) > 1)}{name} {mean:.4g} in the end{interval}"
 
 
 def frame(result: "Result") -> Any:
@@ -98,7 +98,7 @@ DECADES = 3
 
 
 def plot(result: "Result", metric: str | None = None) -> Any:
-    """A matplotlib Figure: a metric over rounds, its mean over seeds and the interval of that mean."""
+    """A matplotlib Figure: a metric over rounds, its mean over seeds and the interval of that mean, or their range."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.ticker import LogFormatter, MaxNLocator
@@ -111,7 +111,7 @@ def plot(result: "Result", metric: str | None = None) -> Any:
         raise InputError("a result of several settings has no single curve; draw each, as metrics[name][setting]")
     if np.isnan(values).all():
         raise InputError(f"metric '{name}' is not defined in this run")
-    mean, low, high = bootstrap(values)
+    mean, low, high = spread(values)
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axis = figure.add_subplot()
     axis.plot(rounds, mean, color="#0072B2", linewidth=1.8, marker="o" if len(mean) < 20 else "", markersize=4)
@@ -129,6 +129,5 @@ def plot(result: "Result", metric: str | None = None) -> Any:
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
-    seeds = len(values)
-    axis.set_title(f"mean and 95% interval, {seeds} seeds" if seeds > 1 else "one seed, no interval", fontsize=9)
+    axis.set_title(spread_words([len(values)]), fontsize=9)
     return figure
