@@ -46,8 +46,8 @@ def _text(value: Any) -> str:
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
-    parts = value.split("x") if isinstance(value, str) else value if isinstance(value, tuple | list) else [value]
-    return tuple(_whole(part) for part in parts)
+    given = value if isinstance(value, tuple | list) else [value]
+    return tuple(_whole(part) for x in given for part in (x.split("x") if isinstance(x, str) else [x]))
 
 
 def _pair(value: Any) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """`fastfedpg advise` and `run --algorithm auto`: what they say, write and refuse."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 
 from commands import command
 from fastfedpg import problems
+from fastfedpg.cli.flags import words_of
+from fastfedpg.cli.parse_flags import settings_for
+from fastfedpg.cli.run import RunFlags
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import Config, advised, resume, run
 from fastfedpg.experiment.advised import advise
@@ -48,8 +52,41 @@ def test_agents_that_are_alike_ask_for_plain_averaging(capsys):
     assert command("advise", alike(), *NOISY, "--H", 5) == 0
     said = capsys.readouterr().out
     assert "noise decides" in said
-    assert "take --algorithm fedavg_pg" in said
-    assert "--B 1" in said
+    assert "--algorithm fedavg_pg" in pasted(said)
+    assert "--B 1" in pasted(said)
+
+
+def pasted(said: str) -> str:
+    """The command that is advised, as it is printed: on one line."""
+    return next(line.removeprefix("take: ") for line in said.splitlines() if line.startswith("take: "))
+
+
+def test_what_is_advised_can_be_pasted(capsys):
+    """It runs as it is, with all that was asked: the configuration is what advice gives, for the rounds of its row."""
+    asked = (alike().rename("my problem.npz"), *NOISY, "--H", 5, "--target", 0.02)
+    assert command("advise", *asked) == 0
+    said = capsys.readouterr().out
+    words = shlex.split(pasted(said))
+    assert words[:4] == ["fastfedpg", "run", "--problem", "my problem.npz"]
+    config, _ = settings_for((RunFlags,), "fastfedpg run", words[2:])
+    wanted = advise(Config("my problem.npz", oracle="reinforce", B=1, K=10, H=5), 0.02)
+    assert config == wanted.config.but(rounds=round(wanted.best.rounds))
+    assert command(*words[1:], "--out", "out") == 0
+    assert from_toml("out/config.toml").rounds == round(wanted.best.rounds)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config("random", {"S": 3, "kernel": 0.5}, algorithm="fedavg_pg", eta=1e-5, tau=0.1, participants=2, seeds=3),
+        Config("point-mass", oracle="gpomdp", baseline="leave-one-out", policy="mlp", policy_args={"hidden": (4, 3)}),
+        Config("compromise", reuse=True, order="arrival", speeds=(1.0, 2.5), reward_range=(-1.0, 2.0)),
+        Config("compromise", normalise=True, first_seed=3, runtime="loop"),
+    ],
+)
+def test_flags_for_any_configuration(config):
+    read, _ = settings_for((RunFlags,), "fastfedpg run", words_of(config))
+    assert read == config
 
 
 def test_what_is_measured_is_what_there_is():
@@ -110,8 +147,9 @@ def test_auto_follows_the_advice_and_writes_down_why(capsys):
     assert (
         command("run", "--problem", alike(), *NOISY, "--H", 5, "--algorithm", "auto", "--rounds", 3, "--out", "a") == 0
     )
-    assert "auto: fedavg_pg, since noise decides" in capsys.readouterr().err
     config = from_toml("a/config.toml")
+    said = f"note: auto: fedavg_pg, with eta = {config.eta:g}, H = 5, since noise decides"
+    assert said in capsys.readouterr().err
     assert config.algorithm == "fedavg_pg"
     assert "# Algorithm auto chose fedavg_pg: noise decides" in Path("a/config.toml").read_text()
     told = json.loads(Path("a/summary.json").read_text())["advice"]

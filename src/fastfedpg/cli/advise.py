@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, print_lines, room
-from fastfedpg.cli.flags import flags_of, value_of
+from fastfedpg.cli.flags import flags_of, value_of, words_of
 from fastfedpg.cli.parse_flags import option, parse
 from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment.config import Config, from_toml
@@ -70,6 +70,7 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
     m, scale = found.measured, found.scale
     spread = lambda e: f"{e.mean:.3g} in [{e.low:.3g}, {e.high:.3g}]"
     count = lambda x: "not reached" if math.isinf(x) else f"{x:,.0f}"
+    also = ("algorithm.eta", "algorithm.H", "rounds")
     head = [
         f"{printable(found.name)}: {found.at.N} agents, {m.replicas} estimates of each, {m.steps:,} environment steps",
         f"  ||grad J||^2  {spread(m.norm_sq)}",
@@ -79,7 +80,7 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
         f"  first gap     {found.at.gap * scale:.4g}, target {found.target * scale:.4g}",
         "",
         found.reason(),
-        f"take {' '.join(_settings(found))}",
+        f"take: {shlex.join(['fastfedpg', 'run', *words_of(_until_the_target(found), also)])}",
         "",
     ]
     costs = found.costs
@@ -96,15 +97,9 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
     return [*head, *lay_out(columns, width), *tail]
 
 
-def _settings(found: "Advice") -> Iterator[str]:
-    config = found.config
-    yield f"--algorithm {config.algorithm}"
-    for name in ("eta", "H", "reuse", "B0"):
-        value = config.choice("algorithm").args.get(name)
-        if value is not None and value is not False:
-            yield f"--{name}" if value is True else f"--{name} {value:g}"
-    if (B := config.get("oracle.B")) is not None:
-        yield f"--B {B}"
+def _until_the_target(found: "Advice") -> Config:
+    """What is advised, for as many rounds as it is reckoned to take, unless another number was given."""
+    return found.config.but(rounds=round(found.best.rounds)) if found.config.rounds == Config.rounds else found.config
 
 
 def write(found: "Advice", stem: Path) -> list[Path]:

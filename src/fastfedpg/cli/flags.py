@@ -12,7 +12,7 @@ from fastfedpg.experiment import choices
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.run_settings import SETTINGS, RunSettings
 from fastfedpg.experiment.words import PAIRS
-from fastfedpg.kinds import TEXT
+from fastfedpg.kinds import SIZES, TEXT
 from fastfedpg.parameters import Parameter
 
 PROBLEM = (
@@ -91,6 +91,28 @@ def _taken(kind: str, name: str | None, methods: Sequence[str]) -> dict[str, Par
         return choices.takes(kind, name)
     every = {k: p for method in reversed(methods) for k, p in choices.takes(kind, method).items()}
     return {k: p for k, p in every.items() if k != "eta"}
+
+
+def words_of(config: Config, also: Sequence[str] = ()) -> list[str]:
+    """The flags that make this configuration of nothing: what is chosen, what is not as usual, what `also` names."""
+    base = Config(config.problem, algorithm=config.algorithm, oracle=config.oracle, policy=config.policy)
+    said, flat = list[str](), config.flat()
+    for kind in choices.KINDS:
+        said += [f"--{kind}", flat[kind]] if kind in flat else []
+    for flag in flags_of(base, []):
+        value = flat.get(flag.name)
+        if flag.name not in choices.KINDS and value is not None and (value != flag.default or flag.name in also):
+            name = flag.shown.replace("_", "-")
+            said += [f"--{'no-' * (value is False)}{name}"]
+            said += [] if isinstance(value, bool) else _words(value, flag.parameter)
+    return said
+
+
+def _words(value: Any, parameter: Parameter) -> list[str]:
+    if isinstance(value, tuple | list):
+        words = [_words(x, parameter)[0] for x in value]
+        return ["x".join(words)] if parameter.kind is SIZES else words
+    return [repr(value).removesuffix(".0") if isinstance(value, float) else str(value)]
 
 
 def value_of(flag: str, arguments: Sequence[str]) -> str | None:

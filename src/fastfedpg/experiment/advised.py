@@ -57,6 +57,13 @@ class Advice(NamedTuple):
         """Whether the advised method corrects local steps."""
         return self.best.method.name != "fedavg_pg"
 
+    @property
+    def chosen(self) -> str:
+        """The settings that were chosen, or stayed, in words."""
+        args = self.config.choice("algorithm").args
+        said = {name: args.get(name) for name in ("eta", "H", "B0")}
+        return ", ".join(f"{name} = {value:g}" for name, value in said.items() if value is not None)
+
     def by_theorem(self) -> str:
         """Theorem 2's inverse with its own constants, for Fast-FedPG at the H that is advised."""
         mine = next(c for c in self.costs if c.method.name == "fast_fedpg")

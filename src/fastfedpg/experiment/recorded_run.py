@@ -65,7 +65,7 @@ def _planned(config: Config) -> Plan:
 
     found = advise(config)
     planned = plan(found.config)
-    said = f"auto: {found.best.method.label}, since {found.reason()}"
+    said = f"auto: {found.best.method.label}, with {found.chosen}, since {found.reason()}"
     return replace(planned, notes=(*planned.notes, said, *found.notes), advice=found.summary())
 
 
