@@ -1,6 +1,8 @@
 """Runs every command that a page names as `<!-- output: COMMAND -->` and puts what it prints below it.
 
-python docs/outputs.py [PAGE …] from the repository's folder; all pages unless given.
+python docs/outputs.py [PAGE …] from the repository's folder; all pages unless given. What a command prints that then
+fails, as a report of `verify` with a claim that does not hold, is put there too; they are named at the end, with
+exit code 1.
 """
 
 import os
@@ -34,8 +36,8 @@ PICTURES = {
 }
 
 
-def printed(command: str, folder: Path) -> str:
-    """The command's own words, without the names of the files it wrote."""
+def printed(command: str, folder: Path) -> tuple[str, int]:
+    """The command's own words, without the names of the files it wrote, and its exit code."""
     words = shlex.split(command)
     if words[0] == "fastfedpg":
         words[0] = str(Path(sys.executable).with_name("fastfedpg"))
@@ -44,16 +46,14 @@ def printed(command: str, folder: Path) -> str:
     elif words[0] == "make":
         words += ["-s", "-C", str(ROOT), f"ARGS=--out {folder / 'main'}"]
     print(command, flush=True)
-    done = subprocess.run(
-        words, cwd=folder, env={**os.environ, "COLUMNS": "80"}, stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = subprocess.run(words, cwd=folder, env={**os.environ, "COLUMNS": "80"}, stdout=subprocess.PIPE, text=True)
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("written: ")]
-    return "\n".join(lines).strip("\n")
+    return "\n".join(lines).strip("\n"), done.returncode
 
 
-def main(pages: list[Path]) -> None:
-    """Each command once, whichever pages name it."""
-    known: dict[str, str] = {}
+def main(pages: list[Path]) -> list[str]:
+    """Each command once, whichever pages name it; returns those that failed, in words."""
+    known: dict[str, tuple[str, int]] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         shutil.copytree(ROOT / "docs" / "studies", folder / "studies")  # which took too long to be run again
@@ -63,14 +63,16 @@ def main(pages: list[Path]) -> None:
             if command not in known:
                 known[command] = printed(command, folder)
             shown = "" if command.startswith("make") else f"$ {command}\n"
-            return f"{found[1]}```\n{shown}{known[command]}\n```\n"
+            return f"{found[1]}```\n{shown}{known[command][0]}\n```\n"
 
         for page in pages:
             page.write_text(MARK.sub(fill, page.read_text(encoding="utf-8")), encoding="utf-8")
         for name, there in PICTURES.items():
             if (folder / name).exists():
                 (ROOT / "docs" / there).write_bytes((folder / name).read_bytes())
+    return [f"exit code {code}: {command}" for command, (_, code) in known.items() if code]
 
 
 if __name__ == "__main__":
-    main([Path(p) for p in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+    failed = main([Path(p) for p in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+    sys.exit("\n".join(failed) or 0)

@@ -39,6 +39,20 @@ def test_readme_examples_run(capsys):
     assert "gap [" in capsys.readouterr().out
 
 
+def test_what_a_command_that_fails_prints_is_on_the_page_and_it_is_named(tmp_path):
+    """A report with a failing row has exit code 1; the page has it, and so have the commands after it."""
+    (tmp_path / "fails.py").write_text("print('a row fails')\nraise SystemExit(1)")
+    (tmp_path / "works.py").write_text("print('all is well')")
+    fails, works = (f"python {tmp_path / name}.py" for name in ("fails", "works"))
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- output: {fails} -->\n```\nold\n```\n<!-- output: {works} -->\n")
+    words = [sys.executable, str(ROOT / "docs" / "outputs.py"), str(page)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"exit code 1: {fails}\n")
+    blocks = [f"```\n$ {command}\n{said}\n```\n" for command, said in ((fails, "a row fails"), (works, "all is well"))]
+    assert page.read_text() == f"<!-- output: {fails} -->\n{blocks[0]}<!-- output: {works} -->\n{blocks[1]}"
+
+
 def references(text):
     """Markdown's reference links, `[core]: ../src/…`, by their label."""
     return dict(re.findall(r"^\[(\w+)\]: (\S+)$", text, flags=re.M))
