@@ -188,6 +188,10 @@ def test_what_fails_is_named_and_the_last_checkpoint_kept(own, what, says, capsy
         (("--problem", "{own}:make", "--policy", "mlp", "--oracle", "gpomdp"), "give --agents, how many there are"),
         (("--problem", "cart-pole", "--oracle", "gpomdp"), "name one with --policy (table, linear, fourier, mlp)"),
         (("--problem", "cart-pole", *WORDS), "oracle 'exact' knows a finite MDP; problem 'cart-pole' can only be"),
+        (
+            ("--problem", "compromise", "--policy", "mlp"),
+            "policy 'mlp' plays problem 'compromise' as an environment, and oracle 'exact' knows tables",
+        ),
         (("--problem", "cart-pole", *WORDS, "--policy", "mlpp", "--oracle", "gpomdp"), "did you mean 'mlp'?"),
         (
             ("--problem", "cart-pole", *WORDS, "--oracle", "gpomdp", "--policy", "table"),

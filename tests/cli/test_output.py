@@ -53,6 +53,8 @@ def test_messages_that_nobody_can_read_end_no_run():
 def test_a_reader_that_has_gone_hears_nothing_of_it():
     done = shell("list", "| head -1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "problems\n", "")
+    done = shell("run --help", "| (sleep 0; exit 0)")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

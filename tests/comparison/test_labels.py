@@ -75,6 +75,31 @@ def test_a_sweep_is_every_combination(capsys):
     np.testing.assert_array_equal(theta("out/H=4,eta=0.5"), theta("one"))
 
 
+def swept(monkeypatch, *words) -> Comparison:
+    """The comparison that a sweep asks for; nothing is run."""
+    asked = []
+    monkeypatch.setattr(run_cells, "compare", lambda comparison, *_, **more: asked.append(comparison))
+    monkeypatch.setattr("fastfedpg.cli.sweep.compare_and_report", lambda work, *_: work() or 0)
+    assert command("sweep", "--problem", "compromise", *words) == 0
+    return asked[0]
+
+
+def test_a_sweep_has_as_many_seeds_as_a_comparison_where_there_is_noise(monkeypatch):
+    seeds = lambda *words: swept(monkeypatch, "--H", 2, 4, *words).settings.seeds
+    assert seeds() == seeds("--oracle", "truncated") == 1, "copies of one run tell nothing"
+    assert seeds("--oracle", "gpomdp") == seeds("--participants", 1) == Comparison().settings.seeds == 8
+    assert seeds("--oracle", "exact", "gpomdp") == 8
+    assert (seeds("--seeds", 3), seeds("--seeds", 2, "--oracle", "gpomdp")) == (3, 2)
+
+
+def test_switches_are_swept(monkeypatch):
+    asked = swept(monkeypatch, "--reuse", "true", "false", "--eta", 0.1, 0.5)
+    assert asked.labels[:2] == ["reuse=true,eta=0.1", "reuse=true,eta=0.5"]
+    assert [asked.config(label).get("reuse") for label in asked.labels] == [True, True, False, False]
+    asked = swept(monkeypatch, "--normalise", "yes", "no")
+    assert [asked.config(label).normalise for label in asked.labels] == [True, False]
+
+
 def test_a_sweep_of_nothing(capsys):
     assert command("sweep", *SMALL, "--out", "out") == 2
     assert "Give a flag several values, as in --H 5 10 20" in capsys.readouterr().err
@@ -91,9 +116,14 @@ def test_tuning_over_more_than_step_sizes(capsys):
     mine = [row for row in trials if row["algorithm"] != "centralised_pg"]
     best = min(mine, key=lambda row: (float(row["J"]), float(row["eta"])))
     chosen = from_toml("out/fast_fedpg/config.toml")
+    said = capsys.readouterr()
+    row = next(line for line in said.out.splitlines() if line.startswith("H, tuned too"))
+    assert row.split()[-2:] == [str(chosen.get("H")), "–"], "in the table too"
+    with Path("out/table.csv").open(newline="") as file:
+        assert [row["tuned"] for row in csv.DictReader(file)] == [f"H={chosen.get('H')}", ""]
     assert f"fast_fedpg,H={chosen.get('H')}" == best["algorithm"]
     assert chosen.eta == float(best["eta"])
-    assert f"fast_fedpg: H={chosen.get('H')} was best" in capsys.readouterr().err
+    assert f"fast_fedpg: H={chosen.get('H')} was best" in said.err
 
 
 def test_each_cell_is_planned_once(monkeypatch):
@@ -157,7 +187,7 @@ def test_bytes_are_counted_for_those_who_take_part():
 
 def test_arguments_of_the_policy_are_swept():
     words = ("--problem", "compromise", "--policy", "mlp", "--oracle", "gpomdp", "--B", 2, "--K", 3, "--rounds", 1)
-    more = ("--evaluation-episodes", 2, "--H", 1, "--budget", "rounds")
+    more = ("--evaluation-episodes", 2, "--H", 1, "--budget", "rounds", "--seeds", 1)
     assert command("sweep", *words, *more, "--hidden", 2, 3, "--out", "out") == 0
     sizes = [from_toml(f"out/hidden={n}/config.toml").choice("policy").args["hidden"] for n in (2, 3)]
     assert sizes == [(2,), (3,)]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from rich.console import Console
 
 from fastfedpg import __version__
-from fastfedpg.cli.consoles import QuietConsole, say
+from fastfedpg.cli.consoles import QuietConsole, discard, say
 from fastfedpg.errors import EnvironmentFailed, InputError, unknown
 
 Command: TypeAlias = Callable[[list[str], Console, Console], int]
@@ -98,6 +98,9 @@ def main(arguments: list[str] | None = None) -> int:
     except EnvironmentFailed as error:
         return say(errors, str(error), 1)
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _asks_for_help(arguments):  # whose reader has seen enough
+            discard(sys.stdout)
+            return 0
         return say(errors, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), 1)
     except KeyboardInterrupt:
         return say(errors, "interrupted before anything was done", 130)

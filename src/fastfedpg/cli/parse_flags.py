@@ -169,10 +169,11 @@ def settings_for(
     arguments: list[str],
     explain: Mapping[str, str] | None = None,
     example: str = "",
+    usual: Config | None = None,
 ) -> tuple[Config, list[Any]]:
     """A run's configuration and a command's own flags; a configuration file, if there is one, gives the defaults."""
     file = value_of("--config", arguments)
-    base = Config() if file is None else from_toml(file)
+    base = (usual or Config()) if file is None else from_toml(file)
     flags = flags_of(base, arguments, explain=explain)
     return parse(kinds, program, arguments, base, flags, example=example)
 

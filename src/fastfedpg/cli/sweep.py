@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fastfedpg.cli.compare import compare_and_report
 from fastfedpg.cli.consoles import noting
+from fastfedpg.cli.flags import value_of
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import option, settings_for
 from fastfedpg.comparison import run_cells
@@ -17,12 +18,12 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment.progress import progress
 from fastfedpg.experiment.run_settings import SETTINGS
 
-EXAMPLE = "fastfedpg sweep --problem compromise --H 5 10 20 --eta 0.1 0.5 --rounds 50"
+EXAMPLE = "fastfedpg sweep --problem compromise --H 5 10 20 --eta 0.1 0.5 --reuse true false --rounds 50"
 
 
 @dataclass(frozen=True)
 class SweepFlags:
-    """Run one algorithm with every combination of several values: any flag of a run may be given more than one."""
+    """Run one algorithm with every combination of several values, of any flag; without noise one seed unless given."""
 
     budget: Literal["samples", "rounds", "bytes"] = option(
         "samples", "What all combinations may spend alike: as much as the first does in --rounds rounds.", "run"
@@ -36,16 +37,27 @@ SEVERAL = ("problem_args", "policy_args", *(name for name, p in SETTINGS.items()
 """Flags with several words of their own."""
 
 
+EXACT = {"exact", "truncated"}
+"""Oracles that sample nothing."""
+
+TRUTHS = {"true", "false", "yes", "no"}
+
+
 def sweep(arguments: list[str], console: Console, errors: Console) -> int:
     """Run one algorithm with every combination of several values of its settings, and compare them."""
     once, swept = split(arguments)
-    config, (parsed,) = settings_for((SweepFlags,), "fastfedpg sweep", once, example=EXAMPLE)
+    usual = Comparison().settings
+    config, (parsed,) = settings_for((SweepFlags,), "fastfedpg sweep", once, example=EXAMPLE, usual=usual)
     if not swept:
         raise InputError("sweep over what? Give a flag several values, as in --H 5 10 20")
     tables = [dict(zip(swept, values, strict=True)) for values in product(*swept.values())]
     cells = {
         ",".join(f"{k}={v}" for k, v in table.items()): {"algorithm": config.algorithm, **table} for table in tables
     }
+    left_open = value_of("--seeds", arguments) is None and parsed.config is None
+    drawn = {config.oracle, *swept.get("oracle", ())} - EXACT or config.participants or config.theta0
+    if left_open and not drawn:  # more would be copies
+        config = config.but(seeds=1)
     comparison = Comparison(config, (), {"all": config.eta}, parsed.budget, cells=cells)
     note, show = noting(errors), lambda title, rounds: progress(errors, title, rounds)
     out = parsed.out or new_folder("sweep", config.problem)
@@ -54,7 +66,10 @@ def sweep(arguments: list[str], console: Console, errors: Console) -> int:
 
 
 def split(arguments: list[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The flags that have one value, and those that have several, with them; the first value stands for them all."""
+    """The flags that have one value, and those that have several, with them; the first value stands for them all.
+
+    A switch is swept as in --reuse true false.
+    """
     once: list[str] = []
     swept: dict[str, list[str]] = {}
     k = 0
@@ -67,7 +82,11 @@ def split(arguments: list[str]) -> tuple[list[str], dict[str, list[str]]]:
         if flag.startswith("--") and name not in SEVERAL and len(values) > 1:
             if len({*values}) < len(values):
                 raise InputError(f"{flag} {' '.join(values)}: each value once")
-            swept[name], values = values, values[:1]
+            swept[name] = values
+            if {value.lower() for value in values} <= TRUTHS:  # a switch, which has no value on a command line
+                k = end
+                continue
+            values = values[:1]
         once += [flag, *values]
         k = end
     return once, swept

@@ -91,20 +91,25 @@ def build_known(config: Config, known: AnyProblem) -> Built:
     """
     asked = known.played or config.policy is not None or config.oracle == "actor_critic"
     environments = known.as_environments() if asked else None
-    return Built(known, with_its_oracle(config, known)) if environments is None else _play(config, environments)
+    if environments is None:
+        return Built(known, with_its_oracle(config, known))
+    return _play(config, environments, known.played)
 
 
-def _play(config: Config, environments: Environments) -> Built:
+def _play(config: Config, environments: Environments, always: bool) -> Built:
     if config.policy is None:
         raise InputError(
             f"problem '{environments.name}' is played by a policy with parameters: name one with --policy "
             f"({', '.join(policies.POLICIES)})"
         )
     if config.oracle not in PLAYED and not is_own(config.oracle):
-        raise InputError(
-            f"oracle '{config.oracle}' knows a finite MDP; problem '{environments.name}' can only be played: name "
-            f"{' or '.join(PLAYED)} with --oracle"
-        )
+        name, others = environments.name, f"name {' or '.join(PLAYED)} with --oracle"
+        if not always:
+            raise InputError(
+                f"policy '{config.policy}' plays problem '{name}' as an environment, and oracle '{config.oracle}' "
+                f"knows tables alone: {others}, or leave --policy out, which gives every state a row of its own"
+            )
+        raise InputError(f"oracle '{config.oracle}' knows a finite MDP; problem '{name}' can only be played: {others}")
     policy = policies.make(
         config.policy, environments.observations, environments.actions, config.normalise, config.policy_args
     )
