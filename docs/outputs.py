@@ -33,6 +33,8 @@ PICTURES = {
     **{f"studies/{name}/curves.png": f"study-{name}.png" for name in STUDIES},
     "studies/suite/profiles.png": "suite-profiles.png",
     "studies/point-mass/agents.png": "study-point-mass-agents.png",
+    "studies/point-mass/sensitivity.png": "study-point-mass-sensitivity.png",
+    "studies/suite/profiles.png": "suite-profiles.png",
 }
 
 
