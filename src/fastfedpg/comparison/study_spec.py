@@ -1,7 +1,7 @@
 """What a study is asked: comparisons by their labels, what they have in common, and how they are shown together."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,25 +68,15 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
     """A study from its TOML file, perhaps in the smaller form that the file declares, or with other methods.
 
     What stands outside of all tables is common to all comparisons, and [problems.LABEL] is one of them. [quick] is over
-    both, and [quick.problems.LABEL] over that.
+    both, and [quick.problems.LABEL] over that; `only` in it are the labels that are left.
     """
     said, where = read_toml(path), str(path)
     name = fit(f"{where}: name", str, said.pop("name", path.stem))
     kind = said.pop("kind", SUITE)
     if kind not in KINDS:
         raise InputError(f"{where}: {unknown('kind of study', str(kind), KINDS)}")
-    problems, less = _tables(said.pop("problems", {}), f"{where}: problems"), said.pop("quick", None)
-    if quick and less is None:
-        raise InputError(f"{where}: it has no [quick], which would say how it is made smaller; leave --quick out")
-    less = _table(less if quick else {}, f"{where}: quick")
-    own = _tables(less.pop("problems", {}), f"{where}: quick.problems")
-    if not problems:
-        raise InputError(f"{where}: no problems; give each a table of its own, as in [problems.small]")
-    if other := next((label for label in own if label not in problems), None):
-        raise InputError(f"{where}: {unknown('problem in quick', other, problems)}")
     comparisons, best = dict[str, Comparison](), dict[str, float]()
-    for label, table in problems.items():
-        whole = {**said, **table, **less, **own.get(label, {})}
+    for label, whole in _merged(said, quick, where).items():
         here = f"{where}: problems.{label}"
         if algorithms:
             whole = {k: v for k, v in whole.items() if k != "compare"} | {"algorithms": list(algorithms)}
@@ -101,6 +91,27 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
     study = Study(name, kind, comparisons, best)
     check(study, where)
     return study
+
+
+def _merged(said: Mapping[str, Any], quick: bool, where: str) -> dict[str, dict[str, Any]]:
+    """Every comparison's table by its label, with what is common to all and perhaps made smaller."""
+    common = {name: value for name, value in said.items() if name not in ("problems", "quick")}
+    problems = _tables(said.get("problems", {}), f"{where}: problems")
+    if not problems:
+        raise InputError(f"{where}: no problems; give each a table of its own, as in [problems.small]")
+    if not quick:
+        return {label: {**common, **table} for label, table in problems.items()}
+    if "quick" not in said:
+        raise InputError(f"{where}: it has no [quick], which would say how it is made smaller; leave --quick out")
+    less = _table(said["quick"], f"{where}: quick")
+    own, only = _tables(less.pop("problems", {}), f"{where}: quick.problems"), less.pop("only", list(problems))
+    if not (isinstance(only, list) and only and all(isinstance(label, str) for label in only)):
+        raise InputError(f"{where}: quick: only is {only!r}; it must be a list of labels of problems")
+    for what, labels in (("problems", own), ("only", only)):
+        if other := next((label for label in labels if label not in problems), None):
+            raise InputError(f"{where}: quick: {unknown(f'problem in {what}', other, problems)}")
+    left = {label: table for label, table in problems.items() if label in only}
+    return {label: {**common, **table, **less, **own.get(label, {})} for label, table in left.items()}
 
 
 def _table(said: Any, where: str) -> dict[str, Any]:

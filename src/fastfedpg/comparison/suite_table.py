@@ -58,7 +58,8 @@ def footnotes(found: Sequence[Place], members: Sequence[Member]) -> list[str]:
     stated = ", ".join(m.label for m in members if m.metric == "J")
     still = ", ".join(m.label for m in members if not m.noise)
     lone = ", ".join(m.label for m in members if m.noise and len(m.seeds) == 1)
-    lost = int(sum(np.isinf(m.last).sum() for m in members))
+    lost = int(sum(np.isinf(m.last[:, : None if m.noise else 1]).sum() for m in members))
+    each = "1 seed diverged: it has" if lost == 1 else f"{lost} seeds diverged: each has"
     return [
         "score: the share of what there was to gain that was gained, (J_0 - J)/(J_0 - J*), on each seed; 1 is the best "
         "common policy. The number is the mean over the middle half of all runs; problems count alike",
@@ -71,5 +72,5 @@ def footnotes(found: Sequence[Place], members: Sequence[Member]) -> list[str]:
         f"{others}. Chance of more: of a higher score than {first} on a seed, the mean over problems",
         f"problems: better or worse than {first}, equivalent or open, as fastfedpg compare says of each with its own "
         "margin; tied is what is not worse than the best method there",
-        *[f"{lost} seeds diverged: each has the score {1 - aggregate.WORST:g}, and nothing has less"] * bool(lost),
+        *[f"{each} the score {1 - aggregate.WORST:g}, and nothing has less"] * bool(lost),
     ]
