@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from commands import command
 from compared import column, compare, line_of, table
 from fastfedpg.comparison.paired import NONE, difference
 from fastfedpg.statistics import geometric, median, share
@@ -71,3 +72,6 @@ def test_the_others_go_on(capsys):
     wins = np.where(gap == small, 0.5, gap < small)
     assert float(row["chance"]) == pytest.approx(np.where(np.isnan(gap), 0, wins).mean())
     assert json.loads((out / "large/summary.json").read_text())["state"] == "finished"
+    assert command("compare", *words, "--algorithms", methods[1], "--runtime", "loop", "--out", "slow") == 0
+    for name in ("gap", "env_steps", "bytes_up"):
+        np.testing.assert_allclose(column("slow/large", name), column(out / "large", name), rtol=1e-9)

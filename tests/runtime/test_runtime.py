@@ -83,23 +83,49 @@ def test_one_start_per_seed(run):
         )
 
 
+SAMPLED = with_oracle(P, "reinforce", B=1, K=3)
+
+
+def poisoned(name, *when):
+    """Fast-FedPG, of which a message is NaN: of this exchange, in each (seed, round from 0 on, agent)."""
+    algorithm = fast_fedpg(0.1, 2)
+    honest = next(e for e in algorithm.exchanges if e.name == name)
+    wanted = [jax.random.key_data(key_for(seed, t, name, i)) for seed, t, i in when]
+
+    def agent(memory, own, down, oracle, key):
+        memory, own, up, info = honest.agent(memory, own, down, oracle, key)
+        hit = jnp.stack([jnp.array_equal(jax.random.key_data(key), each) for each in wanted]).any()
+        return memory, own, jnp.where(hit, jnp.nan, up), info
+
+    return algorithm._replace(
+        exchanges=tuple(e._replace(agent=agent) if e is honest else e for e in algorithm.exchanges)
+    )
+
+
+def test_a_seed_that_diverges_lets_the_others_go_on_in_both_runtimes():
+    """Seed 3 is lost in its third round, and seed 2 in its fifth: five records, and then nobody is left."""
+    algorithm, schedule = poisoned("local", (3, 2, 1), (2, 4, 0)), Schedule(6, seeds=2, first_seed=2, go_on=True)
+    found = []
+    for records in (loop_records, simulate_records):
+        seen = []
+        with pytest.raises(Diverged) as caught:
+            seen.extend(records(SAMPLED, algorithm, schedule))
+        error = caught.value
+        assert (error.round, error.exchange, error.agent, error.seed) == (5, "local", 0, 2)
+        found.append(seen)
+    assert [record.round for record in found[0]] == [0, 1, 2, 3, 4]
+    for slow, fast in zip(*found, strict=True):
+        for name in ("theta", "drift", "env_steps", "rounds_taken"):
+            np.testing.assert_allclose(getattr(slow, name), getattr(fast, name), rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(slow.evaluation.gap, fast.evaluation.gap, rtol=1e-9)
+        np.testing.assert_array_equal(np.isnan(slow.evaluation.gap), [False, slow.round > 2])
+
+
 @RECORDS
 @pytest.mark.parametrize("name", ["gradient", "local"])
 def test_divergence_names_round_exchange_agent_and_seed_and_keeps_what_was_good(records, name):
     """One message of agent 1, in the third round of seed 3, is NaN: the run stops there, after three good records."""
-    p = with_oracle(P, "reinforce", B=1, K=3)
-    exchange = {"gradient": 0, "local": 1}[name]
-    algorithm = fast_fedpg(0.1, 2)
-    honest = algorithm.exchanges[exchange]
-
-    def poisoned(memory, own, down, oracle, key):
-        memory, own, up, info = honest.agent(memory, own, down, oracle, key)
-        hit = jnp.array_equal(jax.random.key_data(key), jax.random.key_data(wanted))
-        return memory, own, jnp.where(hit, jnp.nan, up), info
-
-    wanted = key_for(3, 2, name, 1)
-    broken = tuple(e._replace(agent=poisoned) if e is honest else e for e in algorithm.exchanges)
-    seen, running = [], records(p, algorithm._replace(exchanges=broken), Schedule(6, seeds=2, first_seed=2))
+    seen, running = [], records(SAMPLED, poisoned(name, (3, 2, 1)), Schedule(6, seeds=2, first_seed=2))
     with pytest.raises(Diverged) as caught:
         seen.extend(record.round for record in running)
     assert (caught.value.round, caught.value.exchange, caught.value.agent, caught.value.seed) == (3, name, 1, 3)

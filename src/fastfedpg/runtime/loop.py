@@ -1,6 +1,7 @@
 """The plain loop: one round after another, one agent after another. The definition of correct."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ class SeedRun(NamedTuple):
     steps: int = 0
     taken: int = 0
     extra: dict[str, float] = {}  # noqa: RUF012
+    lost: bool = False  # whether something was not finite in the last round
 
 
 def loop_records(
@@ -86,14 +88,17 @@ def loop_records(
         with in_own_words(problem):
             value = problem.evaluate(theta, seeds)
         noted = Record(done, theta, value, drift, steps, taken / problem.N, extra())
-        return checked(problem, noted, seeds)
+        return checked(problem, noted, seeds, schedule.go_on)
 
     for stop in schedule.recorded():
         if stop <= recorded:
             continue
         try:
             while done < stop:
-                runs, done = [one_round(problem, algorithm, tasks, schedule, run, done) for run in runs], done + 1
+                new = [one_round(problem, algorithm, tasks, schedule, run, done) for run in runs]
+                if all(run.lost for run in new):
+                    one_round(problem, algorithm, tasks, replace(schedule, go_on=False), runs[0], done)  # it says why
+                runs, done = new, done + 1
                 tick(done, standing)
             noted = record()
         except KeyboardInterrupt:
@@ -107,7 +112,10 @@ def loop_records(
 def one_round(
     problem: Problem, algorithm: Algorithm, tasks: list[Task], schedule: Schedule, run: SeedRun, t: int
 ) -> SeedRun:
-    """Every exchange in turn: each participant answers, the answers are combined, the server moves on."""
+    """Every exchange in turn: each participant answers, the answers are combined, the server moves on.
+
+    What is not finite is a divergence, unless the schedule lets other seeds go on: then it goes on too, and is marked.
+    """
     seed, state, down, memory, own, drift, steps = (
         run.seed,
         run.state,
@@ -117,6 +125,7 @@ def one_round(
         0.0,
         run.steps,
     )
+    lost = False
     who = [int(i) for i in schedule.who(problem, seed, t)]
     extra = dict.fromkeys(run.extra, float("nan"))
     for e in algorithm.in_round(t):
@@ -129,7 +138,9 @@ def one_round(
             with in_own_words(problem):
                 memory[i], own[i], sent, info = jax.block_until_ready(answer(e, problem.oracle, *asked))
             up = heard(e, sent)
-            if not finite(up):
+            if not finite(up) and schedule.go_on:
+                lost = True
+            elif not finite(up):
                 theta_bar = algorithm.policy(state)
                 why = explain(problem, e, *asked, theta_bar[i] if theta_bar.ndim == 2 else theta_bar)
                 raise Diverged(t + 1, e.name, name, seed, why=why)
@@ -142,8 +153,10 @@ def one_round(
         ids = problem.ids[np.array(who)] if algorithm.per_agent else None
         state, down = moved(e, len(who) / problem.N, state, down, up, key, who, ids)
     if not finite(algorithm.policy(state)):
-        raise Diverged(t + 1, None, None, seed)
-    return SeedRun(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + len(who), extra)
+        if not schedule.go_on:
+            raise Diverged(t + 1, None, None, seed)
+        lost = True
+    return SeedRun(seed, state, down, tuple(memory), tuple(own), drift, steps, run.taken + len(who), extra, lost)
 
 
 def tasks_of(problem: Problem) -> list[Task]:

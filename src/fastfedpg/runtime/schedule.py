@@ -34,7 +34,7 @@ class Schedule:
         shards: devices that the agents are split over, one unless given; `simulate` alone. It changes rounding at most.
         order: which agents they are: drawn at random, in turn (cyclic), or those that arrive first (arrival).
         speeds: arrival: each agent's mean number of arrivals in a unit of time, equal unless given.
-        go_on: a seed that diverges has NaN from then on, and the others go on, if there are any; `simulate` alone.
+        go_on: a seed that diverges has NaN from then on, and the others go on, if there are any.
     """
 
     rounds: int

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -199,7 +200,7 @@ def _in_words(
     """The round that diverged once more, in the plain loop, which can say why."""
     run = continued(problem.N, now._replace(**before), found.seed - schedule.first_seed, found.seed)
     try:
-        one_round(problem, algorithm, tasks_of(problem), schedule, run, found.round - 1)
+        one_round(problem, algorithm, tasks_of(problem), replace(schedule, go_on=False), run, found.round - 1)
     except Diverged as same:
         return same
     return found
