@@ -9,7 +9,7 @@ import pytest
 from commands import command
 from compared import EXACT, FLAGS, THREE, TWO, column, compare, notes, refused, resumed, table, times
 from fastfedpg import Config, InputError
-from fastfedpg.comparison import run_cells
+from fastfedpg.comparison import presented, run_cells
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.draw import curves
 from fastfedpg.experiment import resume, run, run_index
@@ -119,14 +119,14 @@ def test_a_disk_that_is_full_or_read_only_in_the_middle(error, original, monkeyp
 def test_a_full_disk_under_a_comparison_of_runs(finished, monkeypatch, capsys):
     """There is nothing to go on with: the runs are where they were."""
 
-    real = run_cells.write_text
+    real = presented.write_text
 
     def fail(path, text):
         if path.name == "table.csv":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         real(path, text)
 
-    monkeypatch.setattr(run_cells, "write_text", fail)
+    monkeypatch.setattr(presented, "write_text", fail)
     assert command("compare", finished / "fast_fedpg", "--out", "out") == 1
     said = capsys.readouterr().err
     assert "No space left on device" in said

@@ -152,8 +152,8 @@ def sign_flips(first: Parts, other: Parts) -> tuple[float, float]:
     rejects less often than it may: its sums have their differences in them, too.
     """
     d = weights(first) * (np.concatenate(other) - np.concatenate(first))
-    if not d.any():
-        return 0.0, 1.0
+    if len(d) < 2 or not d.any():  # of one part half of all signs are as it is
+        return float(d.sum()), 1.0
     add = lambda x, axis: x.sum(axis=axis)
     how = {"permutation_type": "samples", "vectorized": True, "n_resamples": FLIPS}
     return float(d.sum()), float(permutation_test((d,), add, random_state=np.random.default_rng(0), **how).pvalue)
