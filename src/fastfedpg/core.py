@@ -83,7 +83,8 @@ class Oracle(NamedTuple):
     The others are None where they can't be answered. `observe(own, key, o)` sums up observations of o numbers at
     theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
     theta, own, batch)` the weight of its score, both (B, K) and 0 where an episode has ended: `gradient` is that of
-    sum(stop_gradient(credit) * log_prob) / B. `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`.
+    sum(stop_gradient(credit) * log_prob) / B. `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B`
+    is how many trajectories an estimate has unless another number is asked for, 0 where nothing is played.
     """
 
     init: Callable[[RngKey], Own]
@@ -95,6 +96,7 @@ class Oracle(NamedTuple):
     credit: Callable[[Theta, Own, Batch], Float[Array, "B K"]] | None = None
     tabular: Callable[[], Tabular] | None = None
     transitions: Callable[[Batch], Transitions] | None = None
+    B: int | None = None
 
 
 def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
@@ -224,6 +226,13 @@ def estimate(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None 
     """Play pi_theta and estimate the gradient there; B trajectories, or the oracle's own number of them."""
     batch, own = oracle.sample(theta, own, key, B)
     return oracle.gradient(theta, own, batch), own, oracle.steps(batch)
+
+
+def trajectories(oracle: Oracle, n: int) -> int:
+    """n times as many as an estimate has by itself: 0 where nothing is played."""
+    if oracle.B is None:
+        raise ValueError("the oracle does not say how many trajectories its estimates have: give it B, 0 for none")
+    return n * oracle.B
 
 
 def room_for_a_batch(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None) -> Batch:

@@ -9,6 +9,7 @@ ALGORITHMS = Table(
         "fedavg_pg": "algorithms.fedavg_pg:fedavg_pg",
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",
+        "minibatch_pg": "algorithms.minibatch_pg:minibatch_pg",
         "independent_pg": "algorithms.independent_pg:independent_pg",
     },
 )

@@ -17,6 +17,7 @@ from fastfedpg import (
     fedavg_pg,
     independent_pg,
     loop,
+    minibatch_pg,
     scaffold_pg,
     simulate,
     with_oracle,
@@ -38,6 +39,7 @@ class Row(NamedTuple):
     down: tuple[int, ...]  # and is sent
     estimates: int  # per agent and round
     local: int = H  # gradient steps in a round when there is one agent
+    stretch: int = 1  # by which each of them is longer than eta
 
 
 # A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
@@ -51,6 +53,7 @@ TABLE = {
     "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
+    "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=H),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
 }
 PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
@@ -220,7 +223,7 @@ def test_one_agent_is_the_single_agent_method(row):
     alone = ref.small_problem(N=1, S=S, A=A, seed=31)
     theta = np.zeros((S, A))
     for _ in range(4 * row.local):
-        theta = theta - 0.3 * tabular_exact.gradient(alone, theta)
+        theta = theta - 0.3 * row.stretch * tabular_exact.gradient(alone, theta)
     result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
     np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
 

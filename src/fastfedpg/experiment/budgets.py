@@ -28,10 +28,10 @@ def unit(planned: Plan) -> str:
 @float64
 def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     """What a round costs at most, all participants together: environment steps, or estimates if nothing is played."""
-    B, K = planned.config.get("oracle.B"), planned.steps
+    B, K = planned.config.get("oracle.B") if plays(planned) else 0, planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
     d = np.shape(planned.problem.theta0)[-1]
-    each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N, d)
+    each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N, d, B)
     return each * planned.schedule.taking_part(planned.problem)
 
 

@@ -23,6 +23,7 @@ ANSWERED_BY: dict[str, tuple[str, ...]] = {
     "transitions": _PLAYED,
     "tabular": ("exact", "truncated"),
     "observe": tuple(f"{name} in environments" for name in _PLAYED),
+    "B": ("exact", "truncated", *_PLAYED),
 }
 """The oracles that give those answers which not all give."""
 

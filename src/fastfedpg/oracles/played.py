@@ -95,6 +95,7 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         log_prob=partial(log_prob, game),
         credit=credit,
         transitions=transitions,
+        B=B,
     )
 
 

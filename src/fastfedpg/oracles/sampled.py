@@ -197,7 +197,9 @@ def _oracle(
         return Transitions(s[..., :-1], a[..., :-1], paid[..., :-1], s[..., 1:], yes, ~yes)
 
     steps = lambda batch: batch.visited.size
-    return Oracle(lambda key: (), sample, gradient, steps, log_prob=log_prob, credit=credit, transitions=transitions)
+    return Oracle(
+        lambda key: (), sample, gradient, steps, log_prob=log_prob, credit=credit, transitions=transitions, B=B
+    )
 
 
 def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Array], *given: Any) -> Array:

@@ -87,12 +87,14 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
     return MessageSizes(total(count, 1), total(count, 2), total(size_of, 1), total(size_of, 2), len(every))
 
 
-def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1) -> int:
-    """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
-    return int(walk(algorithm, counting_oracle(of_estimate, d), jnp.zeros(d), N).steps)
+def samples_in_a_round(
+    algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, B: int = 0
+) -> int:
+    """What one agent's round costs, if an estimate with so many trajectories (or with the oracle's own B) costs that."""
+    return int(walk(algorithm, counting_oracle(of_estimate, d, B), jnp.zeros(d), N).steps)
 
 
-def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Oracle:
+def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int = 0) -> Oracle:
     """An oracle that knows no environment: its gradients are zero, and an estimate costs so many steps.
 
     It stands in for every answer, with one trajectory of one step, in one state with d actions.
@@ -109,6 +111,7 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Ora
         credit=lambda theta, own, batch: jnp.zeros((1, 1), theta.dtype),
         tabular=lambda: Tabular(jnp.ones((1, d, 1)), jnp.zeros((1, d)), jnp.ones(1), 0.0),
         transitions=lambda batch: Transitions(nothing, nothing, jnp.zeros((1, 1)), nothing, no, no),
+        B=B,
     )
 
 

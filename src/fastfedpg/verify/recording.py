@@ -47,7 +47,7 @@ def recording(problem: Problem, calls: int) -> Problem:
             seen = Seen(own, put(seen.thetas, theta), put(seen.answers, answer), seen.calls + 1)
             return (batch, answer), seen
 
-        return Oracle(init, sample, lambda theta, seen, batch: batch[1], lambda batch: inner.steps(batch[0]))
+        return Oracle(init, sample, lambda theta, seen, batch: batch[1], lambda batch: inner.steps(batch[0]), B=inner.B)
 
     return problem._replace(oracle=oracle)
 
