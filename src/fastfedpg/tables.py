@@ -10,6 +10,7 @@ ALGORITHMS = Table(
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",
         "minibatch_pg": "algorithms.minibatch_pg:minibatch_pg",
+        "heavy_anchor": "algorithms.heavy_anchor:heavy_anchor",
         "independent_pg": "algorithms.independent_pg:independent_pg",
     },
 )

@@ -15,6 +15,7 @@ from fastfedpg import (
     centralised_pg,
     fast_fedpg,
     fedavg_pg,
+    heavy_anchor,
     independent_pg,
     loop,
     minibatch_pg,
@@ -39,7 +40,19 @@ class Row(NamedTuple):
     down: tuple[int, ...]  # and is sent
     estimates: int  # per agent and round
     local: int = H  # gradient steps in a round when there is one agent
-    stretch: int = 1  # by which each of them is longer than eta
+    stretch: tuple[int, ...] = (1,)  # by how much these, one after the other, are longer than eta
+    scalars: tuple[int, int] = (0, 0)  # numbers in a round beside those vectors, up and down
+    lengths: Callable[[int], list[int]] | None = None  # where rounds differ: the estimates of each of the first
+
+    def in_rounds(self, T: int, of_round: int) -> int:
+        """So many in each round, or as many as there were."""
+        return T * of_round if self.lengths is None else sum(self.lengths(T))
+
+
+def drawn(T: int) -> list[int]:
+    """What ProxSkip's server draws after each round, for the next; the first has 1/p."""
+    draw = lambda t: min(int(jax.random.geometric(key_for(0, t, "local"), 1 / H)), 2 * H)
+    return [H, *(draw(t) for t in range(T - 1))]
 
 
 # A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
@@ -51,9 +64,11 @@ TABLE = {
     "fast_fedpg-coded": Row(cache(lambda eta: compressed(fast_fedpg(eta, H), FLIPPED)), (1, 1), (1, 1), H + 1),
     "fedavg_pg": Row(cache(lambda eta: fedavg_pg(eta, H)), (1,), (1,), H),
     "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
-    "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
+    "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (1,), (1,), H),
+    "scaffold_pg-some": Row(cache(lambda eta: scaffold_pg(eta, H, everybody=False)), (1,), (2,), H),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
-    "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=H),
+    "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),
+    "heavy_anchor": Row(cache(lambda eta: heavy_anchor(eta, H, 2)), (1, 1), (1, 1), H, local=2, stretch=(2, 1)),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
 }
 PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
@@ -101,6 +116,11 @@ def test_loop_equals_simulate_sampled(row):
 def test_loop_equals_simulate_with_some_agents_and_their_own_kernels(row):
     """Two of three agents a round: the others' memory is untouched, and nothing is counted for them."""
     arguments = (problem("gpomdp", kernels=True), row.make(0.3), 6, 2)
+    if row.make(0.3).everybody:
+        for run in (loop, simulate):
+            with pytest.raises(InputError, match=r"participants = 2 of 3 agents: .* all agents"):
+                run(*arguments, participants=2)
+        return
     partial = simulate(*arguments, participants=2)
     same(loop(*arguments, participants=2), partial, 1e-9)
     full = simulate(*arguments)
@@ -131,40 +151,56 @@ def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, ke
             grid.rounds_of(None, p, algorithm)
         return
     schedule = Schedule(rounds, participants=participants)
-    with grid.grid_of(grid.agents_of(p, algorithm, tmp_path)) as nodes:
-        there = grid.federated(grid.engine_of(nodes), p, algorithm, schedule)
+    if algorithm.everybody and participants is not None:
+        with (
+            grid.grid_of(grid.agents_of(p, algorithm, tmp_path)) as nodes,
+            pytest.raises(InputError, match=r"participants = 2 of 3 agents: .* all agents"),
+        ):
+            grid.federated(grid.engine_of(nodes), p, algorithm, schedule)
+        return
+    own = algorithm.personalise is not None  # then the server knows the common policy, and the agents their own
+    known = ref.small_problem(N=N, S=S, A=A, seed=30, kernels=kernels) if own else None
+    with grid.grid_of(grid.agents_of(p, algorithm, tmp_path, known)) as nodes:
+        terms = grid.Terms(evaluate="agents" if own else "server")
+        there = grid.federated(grid.engine_of(nodes), p, algorithm, schedule, terms=terms)
     here = [*simulate_records(p, algorithm, schedule)]
+    plain = [*simulate_records(p, algorithm._replace(personalise=None), schedule)] if own else here
     assert [r.round for r in there] == [r.round for r in here] == [*range(rounds + 1)]
-    for one, two in zip(there, here, strict=True):
-        np.testing.assert_allclose(one.theta, two.theta, atol=tolerance, rtol=0)
+    for one, two, common in zip(there, here, plain, strict=True):
+        np.testing.assert_allclose(one.theta, common.theta, atol=tolerance, rtol=0)
         np.testing.assert_allclose(one.evaluation.J, two.evaluation.J, atol=100 * tolerance, rtol=0)
         np.testing.assert_allclose(one.rounds_taken, two.rounds_taken, rtol=1e-15)
     assert np.abs(here[-1].theta).max() > 0.01, "theta has moved"
     # One greeting a node, and one question for each exchange of a round that it took part in.
-    assert len(nodes.asked) == N + rounds * (participants or N) * len(row.up)
+    told = N * (rounds + 1) if own else 0
+    assert len(nodes.asked) == N + told + rounds * (participants or N) * len(row.up)
 
 
 def test_messages_are_the_declared_arrays_and_nothing_else(row):
-    """Every message is vectors of theta's own shape and dtype; sizes, synchronisations and samples follow from them."""
+    """Every message is vectors of theta's own shape and dtype, and a few numbers; what is counted follows from them."""
     p, algorithm, theta = problem("gpomdp"), row.make(0.3), jnp.zeros(d)
     state, down, memory = algorithm.init(theta, N)
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     oracle = p.oracle(jnp.asarray(p.tasks[0]))
     memory, _ = begun(algorithm, oracle, theta, first(memory), jax.random.key(0))
     state, down = (first(state), first(down)) if algorithm.per_agent else (state, down)
+    others = [0, 0]
     for e in algorithm.exchanges:
         memory, _, up, _ = e.agent(memory, (), down, oracle, jax.random.key(0))
-        for message in (up, down):
+        for way, message in enumerate((up, down)):
             for leaf in jax.tree.leaves(message):
                 assert isinstance(leaf, jax.Array)
-                assert (leaf.shape, leaf.dtype) == ((d,), theta.dtype)
+                assert leaf.dtype == theta.dtype
+                others[way] += leaf.size if leaf.shape != (d,) else 0
         state, down = e.server(state, up, 1.0, jax.random.key(0))
+    assert tuple(others) == row.scalars
     sizes = message_sizes(p, algorithm, theta)
-    assert sizes[:4] == tuple(n * d * size for size in (1, 8) for n in (sum(row.up), sum(row.down)))
+    numbers = [sum(vectors) * d + more for vectors, more in zip((row.up, row.down), row.scalars, strict=True)]
+    assert sizes[:4] == tuple(n * size for size in (1, 8) for n in numbers)
     assert sizes.syncs == len(row.up)
     assert message_sizes(p, algorithm, jnp.zeros(d, jnp.float32)).bytes_up == sizes.bytes_up // 2
     result = simulate(p, algorithm, 2)
-    assert result.final("env_steps")[0] == 2 * N * row.estimates * B * K
+    assert result.final("env_steps")[0] == N * row.in_rounds(2, row.estimates) * B * K
     assert result.final("floats_down")[0] == 2 * sizes.floats_down
     assert result.final("syncs")[0] == 2 * sizes.syncs
 
@@ -214,7 +250,7 @@ def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
     p = problem("gpomdp")
     permuted = p._replace(tasks=p.tasks[order], ids=p.ids[order])
     one, two = simulate(p, row.make(0.3), 5), simulate(permuted, row.make(0.3), 5)
-    expected = one.theta[:, order] if row.make(0.3).per_agent else one.theta
+    expected = one.theta[:, order] if one.theta.ndim == 3 else one.theta
     np.testing.assert_allclose(two.theta, expected, atol=1e-12)
 
 
@@ -222,8 +258,8 @@ def test_one_agent_is_the_single_agent_method(row):
     """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps."""
     alone = ref.small_problem(N=1, S=S, A=A, seed=31)
     theta = np.zeros((S, A))
-    for _ in range(4 * row.local):
-        theta = theta - 0.3 * row.stretch * tabular_exact.gradient(alone, theta)
+    for k in range(row.in_rounds(4, row.local)):
+        theta = theta - 0.3 * row.stretch[k % len(row.stretch)] * tabular_exact.gradient(alone, theta)
     result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
     np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
 

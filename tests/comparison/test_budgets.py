@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("fresh_folder")
         {"algorithm": "fast_fedpg", "B0": 5},
         {"algorithm": "fast_fedpg", "B0": 5, "reuse": True},
         {"algorithm": "scaffold_pg", "option": "I"},
+        {"algorithm": "scaffold_pg", "everybody": False, "participants": 2},
         {"algorithm": "fedavg_pg", "participants": 2},
     ],
     ids=lambda settings: " ".join(map(str, settings.values())),
