@@ -25,7 +25,7 @@ d = S * A
 TABULAR = ref.small_problem(N=N, S=S, A=A, seed=30)
 EXACT = with_oracle(TABULAR, "exact")
 SAMPLED = with_oracle(TABULAR, "gpomdp", B=2, K=4)
-FAST, SCAFFOLD = fast_fedpg(0.3, H), scaffold_pg(0.3, H)
+FAST, SCAFFOLD = fast_fedpg(0.3, H), scaffold_pg(0.3, H, everybody=False)
 ALL = {
     "fast_fedpg": FAST,
     "fedavg_pg": fedavg_pg(0.3, H),

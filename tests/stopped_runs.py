@@ -34,6 +34,7 @@ CONFIG = Config(
     agents=4,
     participants=3,
     algorithm="scaffold_pg",
+    everybody=False,
     eta=0.5,
     H=2,
     oracle="gpomdp",
@@ -139,6 +140,11 @@ def reseal(path: Path) -> None:
 @cache
 def algorithm(name: str):
     return algorithm_of(replace(SETTINGS, algorithm=name))
+
+
+def schedule_of(method) -> Schedule:
+    """Two of three agents in each round, or all, where the method needs them."""
+    return replace(SCHEDULE, participants=None) if method.everybody else SCHEDULE
 
 
 def every_standing(records, problem, method, schedule=SCHEDULE):

@@ -25,6 +25,8 @@ from fastfedpg.messages import mean as mean
 from fastfedpg.messages import mean_of_sums as mean_of_sums
 from fastfedpg.messages import pairwise_mean as pairwise_mean
 from fastfedpg.messages import pairwise_sum as pairwise_sum
+from fastfedpg.messages import rounded as rounded
+from fastfedpg.messages import top_k as top_k
 
 Theta: TypeAlias = Float[Array, " d"]
 """A policy's parameters: a vector in R^d, as in the paper."""
@@ -101,7 +103,8 @@ class Oracle(NamedTuple):
 
 def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
     """The oracle, some of whose answers are given by others, which are handed its own answer and what was asked."""
-    return oracle._replace(**{name: partial(answer, getattr(oracle, name)) for name, answer in answers.items()})
+    told: dict[str, Any] = {name: partial(answer, getattr(oracle, name)) for name, answer in answers.items()}
+    return oracle._replace(**told)
 
 
 class Info(NamedTuple):
@@ -143,7 +146,8 @@ class Algorithm(NamedTuple):
     `open(memory, theta, oracle, own, key)` is what an agent has in the place of its slice, where that depends on its
     oracle: room for a batch that outlives an exchange (`room_for_a_batch`). It makes room, and plays nothing.
     `personalise(theta, memory)` is what an agent makes of the policy with its own memory; then that is what is
-    evaluated and saved, one theta per agent.
+    evaluated and saved, one theta per agent. `everybody` says, where a round must have all agents, why, and what else
+    can be done: those are the words with which fewer are refused.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
@@ -153,6 +157,7 @@ class Algorithm(NamedTuple):
     needs: tuple[str, ...] = ()
     open: Callable[[Memory, Theta, Oracle, Own, RngKey], Memory] | None = None
     personalise: Callable[[Theta, Memory], Theta] | None = None
+    everybody: str = ""
 
     def in_round(self, t: int) -> tuple[Exchange, ...]:
         """The exchanges of round t, counted from 0."""
@@ -267,13 +272,14 @@ def local_steps(
     theta_bar: Theta,
     own: Own,
     key: RngKey,
-    H: int,
+    H: int | Int[Array, ""],
     first: Theta | None = None,
 ) -> tuple[Theta, Own, Info]:
     """Lines 4-8: theta_{l+1} = theta_l - eta direction(theta_l, g_i(theta_l)), l = 0, …, H-1, from theta_0 = theta_bar.
 
     Another optimiser than `sgd(eta)` starts afresh here, so that nothing of it outlives the round. With `first` given,
-    it is used as g_i(theta_bar) and local step 0 samples nothing.
+    it is used as g_i(theta_bar) and local step 0 samples nothing. H may be traced, and each agent's own: then agents
+    that are computed together wait for the last of them.
     """
 
     def step(theta: Theta, state: Any, g: Theta) -> tuple[Theta, Any]:
@@ -286,13 +292,18 @@ def local_steps(
         new, state = step(theta, state, g)
         return (new, state, own, Info(info.drift + squared_norm(theta - theta_bar), info.steps + n)), None
 
-    if H < 1:
+    if isinstance(H, int) and H < 1:
         raise ValueError(f"H = {H}; there must be at least 1 local step")
     theta, state = theta_bar, optimiser.init(theta_bar)
     if first is not None:
         theta, state = step(theta, state, first)
     carry = (theta, state, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), count_dtype())))
-    (theta, _, own, info), _ = lax.scan(body, carry, jnp.arange(0 if first is None else 1, H, dtype=jnp.int32))
+    sampled = 0 if first is None else 1
+    if isinstance(H, int):
+        carry, _ = lax.scan(body, carry, jnp.arange(sampled, H, dtype=jnp.int32))
+    else:
+        carry = lax.fori_loop(sampled, H, lambda l, carry: body(carry, l)[0], carry)
+    theta, _, own, info = carry
     return theta, own, info
 
 

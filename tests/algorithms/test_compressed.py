@@ -22,7 +22,7 @@ METHODS = {
     "half": compressed(FAST, half),
     "top_k": compressed(FAST, top_k(3)),
     "top_k, without feedback": compressed(FAST, top_k(3), feedback=False),
-    "two vectors": compressed(scaffold_pg(0.3, 2), top_k(2)),
+    "two vectors": compressed(scaffold_pg(0.3, 2, option="I"), top_k(2)),
     "noise": compressed(FAST, NOISY),
 }
 

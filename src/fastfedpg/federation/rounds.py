@@ -61,6 +61,8 @@ class Rounds:
         self.log = roster.log
         self.heard: dict[tuple[int, str], Any] = {}  # this round's uploads, by agent and memory
         terms.check(problem.N)
+        if algorithm.everybody and terms.on_missing == "reweight":
+            raise InputError(f"on_missing = reweight goes on without those that are missing: {algorithm.everybody}")
         if algorithm.personalise is not None and terms.evaluate == "server":
             raise InputError(
                 "evaluate = server: each agent makes its own policy with a memory that never leaves it, so only the "

@@ -67,6 +67,8 @@ class Schedule:
             raise InputError(
                 f"participants = {self.participants}; it must be between 1 and the number of agents, {problem.N}"
             )
+        if algorithm.everybody and self.taking_part(problem) < problem.N:
+            raise InputError(f"participants = {self.participants} of {problem.N} agents: {algorithm.everybody}")
         if self.order not in get_args(Order):
             raise InputError(f"order = {self.order!r}; it must be one of {', '.join(get_args(Order))}")
         if self.speeds is not None:

@@ -1,57 +1,26 @@
 """Uploads that are coded: fewer bits for a number, or only the largest entries, and what was left out comes later."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Codec, Down, Exchange, Info, Memory, Oracle, Own, RngKey, Theta, Up, codec_key
-
-
-class Rounded(NamedTuple):
-    """An array in fewer bits; `like` is empty, and says by its dtype what it was."""
-
-    x: Any
-    like: Any
-
-
-class Largest(NamedTuple):
-    """The k entries of the largest size; `like` is empty, and says by its shape and dtype what they are of."""
-
-    values: Any
-    at: Any
-    like: Any
-
-
-def rounded(dtype: Any) -> Codec:
-    """Every number rounded to the nearest of this dtype."""
-    encode = lambda x: Rounded(x.astype(dtype), jnp.zeros((0,), x.dtype))
-    decode = lambda coded: coded.x.astype(coded.like.dtype)
-    return _by_leaf(Rounded, encode, decode)
-
-
-def top_k(k: int) -> Codec:
-    """Of every array the k entries of the largest absolute value, with their places; the others count as 0."""
-    if k < 1:
-        raise ValueError(f"top_k: k = {k}; at least 1 entry must be sent")
-
-    def encode(x: Any) -> Largest:
-        flat = x.reshape(-1)
-        _, at = jax.lax.top_k(jnp.abs(flat), min(k, flat.size))
-        return Largest(flat[at], at.astype(jnp.int32), jnp.zeros((0, *x.shape), x.dtype))
-
-    def decode(coded: Largest) -> Any:
-        shape = coded.like.shape[1:]
-        nothing = jnp.zeros(shape, coded.like.dtype).reshape(-1)
-        return nothing.at[coded.at].set(coded.values, mode="drop").reshape(shape)
-
-    return _by_leaf(Largest, encode, decode)
-
-
-def _by_leaf(kind: type, encode: Any, decode: Any) -> Codec:
-    is_leaf = lambda x: isinstance(x, kind)
-    return Codec(lambda up, key: jax.tree.map(encode, up), lambda coded: jax.tree.map(decode, coded, is_leaf=is_leaf))
-
+from fastfedpg.core import (
+    Algorithm,
+    Codec,
+    Down,
+    Exchange,
+    Info,
+    Memory,
+    Oracle,
+    Own,
+    RngKey,
+    Theta,
+    Up,
+    codec_key,
+    rounded,
+)
+from fastfedpg.core import top_k as top_k
 
 float32 = rounded(jnp.float32)
 half = rounded(jnp.float16)
