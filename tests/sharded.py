@@ -23,14 +23,16 @@ from fastfedpg.runtime.placement import TASKS  # noqa: E402
 N = 16
 TABULAR = ref.small_problem(N=N, S=4, A=3, seed=3)
 PROBLEMS = {"exact": with_oracle(TABULAR, "exact"), "gpomdp": with_oracle(TABULAR, "gpomdp", B=4, K=6)}
-METHODS = {name: ALGORITHMS[name](0.3, 3) for name in ("fast_fedpg", "fedavg_pg", "scaffold_pg", "independent_pg")}
-GATHERS = {"fast_fedpg": 2, "fedavg_pg": 1, "scaffold_pg": 2, "independent_pg": 0}
+METHODS = {name: ALGORITHMS[name](0.3, 3) for name in ("fast_fedpg", "fedavg_pg", "independent_pg", "rc_pg")}
+METHODS["scaffold_pg"] = ALGORITHMS["scaffold_pg"](0.3, 3, option="I")
+GATHERS = {"fast_fedpg": 2, "fedavg_pg": 1, "scaffold_pg": 2, "independent_pg": 0, "rc_pg": 3}
 """One for each array of each exchange."""
 CASES = [
     ("fast_fedpg", "exact", None),
     ("fast_fedpg", "gpomdp", 9),
     ("fedavg_pg", "gpomdp", None),
     ("scaffold_pg", "gpomdp", 9),
+    ("rc_pg", "gpomdp", None),
     ("independent_pg", "exact", None),
     ("independent_pg", "gpomdp", 9),
 ]
@@ -81,7 +83,7 @@ def widened():
 
         return e._replace(agent=agent)
 
-    own = METHODS["scaffold_pg"]._replace(personalise=lambda theta, c_i: theta - c_i)
+    own = METHODS["scaffold_pg"]._replace(personalise=lambda theta, kept: theta - kept.c_i)
     robust = change(METHODS["fast_fedpg"], lambda e: noting(e)._replace(combine=krum(2)))
     gossip = change(METHODS["independent_pg"], lambda e: noting(e)._replace(combine=mixing(ring)))
     for method in (gossip, own, robust):

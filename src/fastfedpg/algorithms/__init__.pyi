@@ -6,6 +6,7 @@ from .fedavg_pg import fedavg_pg as fedavg_pg
 from .heavy_anchor import heavy_anchor as heavy_anchor
 from .independent_pg import independent_pg as independent_pg
 from .minibatch_pg import minibatch_pg as minibatch_pg
+from .rc_pg import rc_pg as rc_pg
 from .scaffold_pg import scaffold_pg as scaffold_pg
 
 ALGORITHMS: fastfedpg.registry.Table
