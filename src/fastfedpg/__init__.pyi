@@ -9,6 +9,7 @@ from .algorithms import fedprox_pg as fedprox_pg
 from .algorithms import heavy_anchor as heavy_anchor
 from .algorithms import independent_pg as independent_pg
 from .algorithms import minibatch_pg as minibatch_pg
+from .algorithms import proxskip_pg as proxskip_pg
 from .algorithms import rc_pg as rc_pg
 from .algorithms import scaffold_pg as scaffold_pg
 from .comparison import Comparison as Comparison

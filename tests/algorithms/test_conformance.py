@@ -20,6 +20,7 @@ from fastfedpg import (
     independent_pg,
     loop,
     minibatch_pg,
+    proxskip_pg,
     rc_pg,
     scaffold_pg,
     simulate,
@@ -69,6 +70,9 @@ TABLE = {
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (1,), (1,), H),
     "scaffold_pg-some": Row(cache(lambda eta: scaffold_pg(eta, H, everybody=False)), (1,), (2,), H),
     "fedprox_pg": Row(cache(lambda eta: fedprox_pg(eta, H, 0.0)), (1,), (1,), H),
+    "proxskip_pg": Row(
+        cache(lambda eta: proxskip_pg(eta, 1 / H, most=2 * H)), (1,), (1,), H, scalars=(0, 1), lengths=drawn
+    ),
     "rc_pg": Row(cache(lambda eta: rc_pg(eta, H)), (1,), (1,), H, scalars=(5, 2)),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),

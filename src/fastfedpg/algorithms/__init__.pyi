@@ -7,6 +7,7 @@ from .fedprox_pg import fedprox_pg as fedprox_pg
 from .heavy_anchor import heavy_anchor as heavy_anchor
 from .independent_pg import independent_pg as independent_pg
 from .minibatch_pg import minibatch_pg as minibatch_pg
+from .proxskip_pg import proxskip_pg as proxskip_pg
 from .rc_pg import rc_pg as rc_pg
 from .scaffold_pg import scaffold_pg as scaffold_pg
 
