@@ -5,6 +5,7 @@ from . import problems as problems
 from .algorithms import centralised_pg as centralised_pg
 from .algorithms import fast_fedpg as fast_fedpg
 from .algorithms import fedavg_pg as fedavg_pg
+from .algorithms import fedlin_pg as fedlin_pg
 from .algorithms import fedprox_pg as fedprox_pg
 from .algorithms import heavy_anchor as heavy_anchor
 from .algorithms import independent_pg as independent_pg

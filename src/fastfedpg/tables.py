@@ -9,6 +9,7 @@ ALGORITHMS = Table(
         "fedavg_pg": "algorithms.fedavg_pg:fedavg_pg",
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "fedprox_pg": "algorithms.fedprox_pg:fedprox_pg",
+        "fedlin_pg": "algorithms.fedlin_pg:fedlin_pg",
         "proxskip_pg": "algorithms.proxskip_pg:proxskip_pg",
         "rc_pg": "algorithms.rc_pg:rc_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",

@@ -15,6 +15,7 @@ from fastfedpg import (
     centralised_pg,
     fast_fedpg,
     fedavg_pg,
+    fedlin_pg,
     fedprox_pg,
     heavy_anchor,
     independent_pg,
@@ -70,6 +71,7 @@ TABLE = {
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (1,), (1,), H),
     "scaffold_pg-some": Row(cache(lambda eta: scaffold_pg(eta, H, everybody=False)), (1,), (2,), H),
     "fedprox_pg": Row(cache(lambda eta: fedprox_pg(eta, H, 0.0)), (1,), (1,), H),
+    "fedlin_pg": Row(cache(lambda eta: fedlin_pg(eta, H)), (1, 1), (1, 1), H + 1),
     "proxskip_pg": Row(
         cache(lambda eta: proxskip_pg(eta, 1 / H, most=2 * H)), (1,), (1,), H, scalars=(0, 1), lengths=drawn
     ),

@@ -413,9 +413,9 @@ def test_what_did_not_move_is_not_scaled_and_what_is_far_is_clipped():
         (("mlp", BOX, SIDES, False, {"log_std": "wide"}), "log_std of policy 'mlp' is 'wide'; it must be a number"),
         (("mlp", BOX, SIDES, False, {"log_std": "inf"}), "log_std = inf; it must be a finite number"),
         (("mlp", BOX, Box((1.0,), (1.0,))), "each lower bound must be below the upper one"),
-        (("mlp", BOX, SIDES, False, {"hidden": "64,64"}), "is '64,64'; it must be the layers' sizes, such as 64"),
+        (("mlp", BOX, SIDES, False, {"hidden": "64,64"}), "is '64,64'; it must be whole numbers, such as 64 or 64x64"),
         (("mlp", BOX, SIDES, False, {"hidden": "64x0"}), "each layer has at least 1 unit"),
-        (("mlp", BOX, SIDES, False, {"hidden": 2.5}), "hidden of policy 'mlp' is 2.5; it must be the layers' sizes"),
+        (("mlp", BOX, SIDES, False, {"hidden": 2.5}), "hidden of policy 'mlp' is 2.5; it must be whole numbers"),
         (
             ("fourier", BOX, SIDES, False, {"features": "many"}),
             "features of policy 'fourier' is 'many'; it must be a whole number",

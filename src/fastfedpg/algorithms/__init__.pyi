@@ -3,6 +3,7 @@ import fastfedpg.registry
 from .centralised_pg import centralised_pg as centralised_pg
 from .fast_fedpg import fast_fedpg as fast_fedpg
 from .fedavg_pg import fedavg_pg as fedavg_pg
+from .fedlin_pg import fedlin_pg as fedlin_pg
 from .fedprox_pg import fedprox_pg as fedprox_pg
 from .heavy_anchor import heavy_anchor as heavy_anchor
 from .independent_pg import independent_pg as independent_pg

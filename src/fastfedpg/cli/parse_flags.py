@@ -59,13 +59,9 @@ def _field(flag: Flag) -> tuple[str, Any, Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{k}={v}" for k, v in value.items()) or "none"
-    return (
-        "x".join(map(str, value))
-        if isinstance(value, tuple)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, tuple):
+        return " ".join(map(_shown, value)) if any(isinstance(x, float) for x in value) else "x".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def parse(

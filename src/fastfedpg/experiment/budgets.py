@@ -32,7 +32,7 @@ def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
     d = np.shape(planned.problem.theta0)[-1]
     each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N, d, B)
-    return each * planned.schedule.taking_part(planned.problem)
+    return round(each * planned.schedule.taking_part(planned.problem))
 
 
 def cost(planned: Plan, budget: str) -> int:

@@ -89,9 +89,16 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
 
 def samples_in_a_round(
     algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, B: int = 0
-) -> int:
-    """What one agent's round costs, if an estimate with so many trajectories (or with the oracle's own B) costs that."""
-    return int(walk(algorithm, counting_oracle(of_estimate, d, B), jnp.zeros(d), N).steps)
+) -> float:
+    """What a round costs an agent on average, if an estimate with so many trajectories, or the oracle's B, costs that.
+
+    Agents that begin alike do alike; others, as those with local steps of their own, are all asked.
+    """
+    oracle, theta = counting_oracle(of_estimate, d, B), jnp.zeros(d)
+    _, _, memory = algorithm.init(theta, N)
+    alike = all(bool((x == x[:1]).all()) for x in jax.tree.leaves(memory))
+    each = [int(walk(algorithm, oracle, theta, N, i).steps) for i in range(1 if alike else N)]
+    return each[0] if alike else sum(each) / N
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int = 0) -> Oracle:
@@ -115,7 +122,7 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int
     )
 
 
-def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
+def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int, i: int = 0) -> Walked:
     """One agent in the first round, whose messages are those of all N.
 
     Of N uploads like its own only the form of what they are combined to is found, and nothing is computed.
@@ -124,7 +131,7 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
     state, down, memory = algorithm.init(theta, N)
     policy = algorithm.policy(state)
     key = key_for(0, 0, "", 0)
-    memory, own = begun(algorithm, oracle, theta, first(memory), key)
+    memory, own = begun(algorithm, oracle, theta, jax.tree.map(lambda x: x[i], memory), key)
     if algorithm.per_agent:
         state, down = first(state), first(down)
     walked = Walked([], [], 0, {})
