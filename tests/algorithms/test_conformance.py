@@ -15,6 +15,7 @@ from fastfedpg import (
     centralised_pg,
     fast_fedpg,
     fedavg_pg,
+    fedsvrpg_m,
     independent_pg,
     loop,
     scaffold_pg,
@@ -38,6 +39,22 @@ class Row(NamedTuple):
     down: tuple[int, ...]  # and is sent
     estimates: int  # per agent and round
     local: int = H  # gradient steps in a round when there is one agent
+    alone: Callable[..., np.ndarray] | None = None  # where these are others: (gradient, theta, eta, rounds) -> theta
+
+
+def momentum(b):
+    """FedSVRPG-M of one agent: v = g(x) - (1 - b)(g(theta-) - u), H times, and u+ = the mean of v."""
+
+    def rounds(g, theta, eta, T):
+        old = theta
+        for _ in range(T):
+            u, x = (old - theta) / (eta * H), theta
+            for _ in range(H):
+                x = x - eta * (g(x) - (1 - b) * (g(old) - u))
+            theta, old = x, theta
+        return theta
+
+    return rounds
 
 
 # A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
@@ -50,6 +67,7 @@ TABLE = {
     "fedavg_pg": Row(cache(lambda eta: fedavg_pg(eta, H)), (1,), (1,), H),
     "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
+    "fedsvrpg_m": Row(cache(lambda eta: fedsvrpg_m(eta, H, 0.4)), (1,), (2,), H, alone=momentum(0.4)),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
 }
@@ -216,11 +234,13 @@ def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
 
 
 def test_one_agent_is_the_single_agent_method(row):
-    """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps."""
+    """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps, or what the row says."""
     alone = ref.small_problem(N=1, S=S, A=A, seed=31)
     theta = np.zeros((S, A))
-    for _ in range(4 * row.local):
+    for _ in range(0 if row.alone else 4 * row.local):
         theta = theta - 0.3 * tabular_exact.gradient(alone, theta)
+    if row.alone:
+        theta = row.alone(lambda x: tabular_exact.gradient(alone, x), theta, 0.3, 4)
     result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
     np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
 

@@ -3,6 +3,7 @@ import fastfedpg.registry
 from .centralised_pg import centralised_pg as centralised_pg
 from .fast_fedpg import fast_fedpg as fast_fedpg
 from .fedavg_pg import fedavg_pg as fedavg_pg
+from .fedsvrpg_m import fedsvrpg_m as fedsvrpg_m
 from .independent_pg import independent_pg as independent_pg
 from .scaffold_pg import scaffold_pg as scaffold_pg
 

@@ -139,7 +139,12 @@ def _monte_carlo(game: Game, B: int, weights: Weights) -> Oracle:
         episodes = game.play(theta, key, n)
         return Weighed(episodes, weights(game.discount(game.costs(theta, episodes)))), own
 
-    return oracle_of(game, B, lambda key: (), sample)
+    def credit(theta: Theta, own: Own, batch: Weighed) -> Float[Array, "B K"]:
+        """Entropy's cost is that of theta, who need not be the one who played."""
+        found = weights(game.discount(game.costs(theta, batch.episodes))) if game.tau else batch.weights
+        return jnp.where(batch.episodes.alive, found, 0)
+
+    return oracle_of(game, B, lambda key: (), sample)._replace(credit=credit)
 
 
 def checked(n: int, others: bool) -> int:

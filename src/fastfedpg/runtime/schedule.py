@@ -121,12 +121,13 @@ def check_seeds(seeds: int, d: int) -> None:
 
 def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
     """Refuse an algorithm that needs what the oracle does not answer, by name."""
-    for name in algorithm.needs:
-        if getattr(oracle, name, None) is None:
-            said = f"the algorithm needs {name}, which the problem's oracle does not answer"
-            if name not in ANSWERED_BY:
+    for need in algorithm.needs:
+        names = need.split(" or ")
+        if not any(getattr(oracle, name, None) for name in names):
+            said = f"the algorithm needs {need}, which the problem's oracle does not answer"
+            if not {*names} <= {*ANSWERED_BY}:
                 raise InputError(f"{said}, nor any other: what can be needed is {', '.join(ANSWERED_BY)}")
-            raise InputError(f"{said}; these do: {', '.join(ANSWERED_BY[name])}")
+            raise InputError(f"{said}; these do: {', '.join(by for name in names for by in ANSWERED_BY[name])}")
 
 
 RESERVED = ("own", "participants")

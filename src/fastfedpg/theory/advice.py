@@ -20,6 +20,9 @@ HALVINGS = 40
 ALONE = "independent_pg"
 """Whose agents share no policy."""
 
+MODELLED = ("fast_fedpg", "fedavg_pg", "scaffold_pg", "centralised_pg", ALONE)
+"""Methods that the model is about; of others it knows neither noise nor bias."""
+
 
 class Landscape(NamedTuple):
     """What decides: the first gap, mu and L of (12) and Assumption 1, noise and heterogeneity, the number of agents."""
