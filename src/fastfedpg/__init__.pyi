@@ -7,6 +7,7 @@ from .algorithms import fast_fedpg as fast_fedpg
 from .algorithms import fedavg_pg as fedavg_pg
 from .algorithms import fedsvrpg_m as fedsvrpg_m
 from .algorithms import independent_pg as independent_pg
+from .algorithms import mfpo as mfpo
 from .algorithms import scaffold_pg as scaffold_pg
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare

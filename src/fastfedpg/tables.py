@@ -9,6 +9,7 @@ ALGORITHMS = Table(
         "fedavg_pg": "algorithms.fedavg_pg:fedavg_pg",
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "fedsvrpg_m": "algorithms.fedsvrpg_m:fedsvrpg_m",
+        "mfpo": "algorithms.mfpo:mfpo",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",
         "independent_pg": "algorithms.independent_pg:independent_pg",
     },

@@ -18,6 +18,7 @@ from fastfedpg import (
     fedsvrpg_m,
     independent_pg,
     loop,
+    mfpo,
     scaffold_pg,
     simulate,
     with_oracle,
@@ -68,6 +69,7 @@ TABLE = {
     "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
     "fedsvrpg_m": Row(cache(lambda eta: fedsvrpg_m(eta, H, 0.4)), (1,), (2,), H, alone=momentum(0.4)),
+    "mfpo": Row(cache(lambda eta: mfpo(eta, H, 0.4)), (2,), (2,), H),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
 }

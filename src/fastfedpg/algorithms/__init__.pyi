@@ -5,6 +5,7 @@ from .fast_fedpg import fast_fedpg as fast_fedpg
 from .fedavg_pg import fedavg_pg as fedavg_pg
 from .fedsvrpg_m import fedsvrpg_m as fedsvrpg_m
 from .independent_pg import independent_pg as independent_pg
+from .mfpo import mfpo as mfpo
 from .scaffold_pg import scaffold_pg as scaffold_pg
 
 ALGORITHMS: fastfedpg.registry.Table
