@@ -10,7 +10,7 @@ Signs are the paper's: agents minimise a cost, and an oracle answers with the gr
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -135,6 +135,13 @@ class Exchange(NamedTuple):
     codec: Codec | None = None
 
 
+class Turns(NamedTuple):
+    """So many agents take part in each of an algorithm's rounds, and in this order unless another is asked for."""
+
+    participants: int
+    order: Literal["random", "cyclic", "arrival"]
+
+
 class Algorithm(NamedTuple):
     """A federated algorithm: `init(theta, N) -> (state, down, memory)`, then `exchanges`, in order, in every round.
 
@@ -145,7 +152,8 @@ class Algorithm(NamedTuple):
     `open(memory, theta, oracle, own, key)` is what an agent has in the place of its slice, where that depends on its
     oracle: room for a batch that outlives an exchange (`room_for_a_batch`). It makes room, and plays nothing.
     `personalise(theta, memory)` is what an agent makes of the policy with its own memory; then that is what is
-    evaluated and saved, one theta per agent.
+    evaluated and saved, one theta per agent. `turns` says who takes part in a round, where that is not for others to
+    choose.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
@@ -155,6 +163,7 @@ class Algorithm(NamedTuple):
     needs: tuple[str, ...] = ()
     open: Callable[[Memory, Theta, Oracle, Own, RngKey], Memory] | None = None
     personalise: Callable[[Theta, Memory], Theta] | None = None
+    turns: Turns | None = None
 
     def in_round(self, t: int) -> tuple[Exchange, ...]:
         """The exchanges of round t, counted from 0."""

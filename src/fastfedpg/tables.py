@@ -10,6 +10,7 @@ ALGORITHMS = Table(
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "fedsvrpg_m": "algorithms.fedsvrpg_m:fedsvrpg_m",
         "mfpo": "algorithms.mfpo:mfpo",
+        "incremental_pg": "algorithms.incremental_pg:incremental_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",
         "independent_pg": "algorithms.independent_pg:independent_pg",
     },

@@ -1,7 +1,7 @@
 """What every runtime is asked: how many rounds and seeds, from where, and who takes part."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -27,7 +27,7 @@ class Schedule:
         rounds: communication rounds T.
         seeds: how many seeds, counted from `first_seed`.
         metrics_every: rounds between two records; there is one at the start and one at the end in any case.
-        participants: how many agents take part in a round; all, unless given.
+        participants: how many agents take part in a round; all, or as the algorithm wants it, unless given.
         theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
         first_seed: the first seed.
         agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory and rounding.
@@ -49,6 +49,14 @@ class Schedule:
     speeds: Sequence[float] | None = None
     go_on: bool = False
 
+    def settled(self, algorithm: Algorithm) -> "Schedule":
+        """With the algorithm's own number of participants and their order, where it has one and none was asked for."""
+        if self.participants is not None or not isinstance(algorithm, Algorithm) or algorithm.turns is None:
+            return self
+        wanted = algorithm.turns
+        order = wanted.order if self.order == "random" else self.order
+        return replace(self, participants=wanted.participants, order=order)
+
     def check(self, problem: Problem, algorithm: Algorithm) -> None:
         """Everything that can be wrong before the first round."""
         if not isinstance(algorithm, Algorithm):
@@ -66,6 +74,11 @@ class Schedule:
         if self.participants is not None and not 1 <= self.participants <= problem.N:
             raise InputError(
                 f"participants = {self.participants}; it must be between 1 and the number of agents, {problem.N}"
+            )
+        if algorithm.turns is not None and self.taking_part(problem) != algorithm.turns.participants:
+            raise InputError(
+                f"participants = {self.taking_part(problem)}; each round of this algorithm is for "
+                f"{algorithm.turns.participants} of the agents: leave it out, or say so"
             )
         if self.order not in get_args(Order):
             raise InputError(f"order = {self.order!r}; it must be one of {', '.join(get_args(Order))}")
