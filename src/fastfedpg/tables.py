@@ -9,6 +9,7 @@ ALGORITHMS = Table(
         "fedavg_pg": "algorithms.fedavg_pg:fedavg_pg",
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "fedsvrpg_m": "algorithms.fedsvrpg_m:fedsvrpg_m",
+        "fedhapg_m": "algorithms.fedhapg_m:fedhapg_m",
         "mfpo": "algorithms.mfpo:mfpo",
         "incremental_pg": "algorithms.incremental_pg:incremental_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",

@@ -15,6 +15,7 @@ from fastfedpg import (
     centralised_pg,
     fast_fedpg,
     fedavg_pg,
+    fedhapg_m,
     fedsvrpg_m,
     incremental_pg,
     independent_pg,
@@ -24,6 +25,7 @@ from fastfedpg import (
     simulate,
     with_oracle,
 )
+from fastfedpg.algorithms.fedhapg_m import MIX
 from fastfedpg.algorithms.wrappers.compressed import compressed
 from fastfedpg.core import Algorithm, Codec, key_for
 from fastfedpg.errors import InputError
@@ -42,20 +44,39 @@ class Row(NamedTuple):
     estimates: int  # per agent and round
     local: int = H  # gradient steps in a round when there is one agent
     part: int = N  # agents that take part in a round, where the method says who
-    alone: Callable[..., np.ndarray] | None = None  # where these are others: (gradient, theta, eta, rounds) -> theta
+    alone: Callable[..., np.ndarray] | None = None  # where these are others: (problem, eta, rounds) -> theta
 
 
 def momentum(b):
     """FedSVRPG-M of one agent: v = g(x) - (1 - b)(g(theta-) - u), H times, and u+ = the mean of v."""
 
-    def rounds(g, theta, eta, T):
-        old = theta
+    def rounds(problem, eta, T):
+        g = lambda x: tabular_exact.gradient(problem, x)
+        theta = old = np.zeros((S, A))
         for _ in range(T):
             u, x = (old - theta) / (eta * H), theta
             for _ in range(H):
                 x = x - eta * (g(x) - (1 - b) * (g(old) - u))
             theta, old = x, theta
         return theta
+
+    return rounds
+
+
+def hessians(b):
+    """FedHAPG-M of one agent: v = b g(x) + (1 - b)(u + hess(z)(x - theta-)), z between theta- and x by the keys."""
+
+    def rounds(problem, eta, T):
+        g = lambda x: with_oracle(problem, "exact").oracle(jnp.asarray(problem.cost[0])).gradient(x, (), ())
+        theta = old = jnp.zeros(d)
+        for t in range(T):
+            u, x = (old - theta) / (eta * H), theta
+            for l in range(H):
+                key = jax.random.fold_in(key_for(0, t, "local", 0), l)
+                z = old + jax.random.uniform(jax.random.fold_in(key, MIX), dtype=float) * (x - old)
+                x = x - eta * (b * g(x) + (1 - b) * (u + jax.jvp(g, (z,), (x - old,))[1]))
+            theta, old = x, theta
+        return np.asarray(theta).reshape(S, A)
 
     return rounds
 
@@ -71,6 +92,7 @@ TABLE = {
     "scaffold_pg-I": Row(cache(lambda eta: scaffold_pg(eta, H, option="I")), (2,), (2,), H + 1),
     "scaffold_pg-II": Row(cache(lambda eta: scaffold_pg(eta, H, option="II")), (2,), (2,), H),
     "fedsvrpg_m": Row(cache(lambda eta: fedsvrpg_m(eta, H, 0.4)), (1,), (2,), H, alone=momentum(0.4)),
+    "fedhapg_m": Row(cache(lambda eta: fedhapg_m(eta, H, 0.4)), (1,), (2,), H, alone=hessians(0.4)),
     "mfpo": Row(cache(lambda eta: mfpo(eta, H, 0.4)), (2,), (2,), H),
     "incremental_pg": Row(cache(lambda eta: incremental_pg(eta)), (1,), (1,), 1, local=1, part=1),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
@@ -252,7 +274,7 @@ def test_one_agent_is_the_single_agent_method(row):
     for _ in range(0 if row.alone else 4 * row.local):
         theta = theta - 0.3 * tabular_exact.gradient(alone, theta)
     if row.alone:
-        theta = row.alone(lambda x: tabular_exact.gradient(alone, x), theta, 0.3, 4)
+        theta = row.alone(alone, 0.3, 4)
     result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
     np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
 

@@ -83,6 +83,9 @@ def test_with_entropy_credit_is_that_of_the_theta_it_is_asked_for():
     found = oracle.credit(other, own, batch) - oracle.credit(theta, own, batch)
     np.testing.assert_allclose(found, more, atol=1e-12)
     assert np.abs(more).max() > 0.1
+    slope = jax.jvp(lambda at: oracle.credit(at, own, batch)[0, 0], (theta,), (other - theta,))[1]
+    near = oracle.credit(theta + 1e-6 * (other - theta), own, batch)[0, 0] - oracle.credit(theta, own, batch)[0, 0]
+    assert float(slope) == pytest.approx(1e6 * float(near), rel=1e-4)
 
 
 def test_log_prob_and_transitions_of_a_table():
