@@ -2,6 +2,7 @@ from . import core as core
 from . import envs as envs
 from . import policies as policies
 from . import problems as problems
+from .algorithms import afedpg as afedpg
 from .algorithms import centralised_pg as centralised_pg
 from .algorithms import fast_fedpg as fast_fedpg
 from .algorithms import fedavg_pg as fedavg_pg

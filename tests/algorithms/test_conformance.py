@@ -12,6 +12,7 @@ import pytest
 import reference as ref
 from fastfedpg import (
     ALGORITHMS,
+    afedpg,
     centralised_pg,
     fast_fedpg,
     fedavg_pg,
@@ -81,6 +82,20 @@ def hessians(b):
     return rounds
 
 
+def lookahead(alpha):
+    """AFedPG of one agent: v <- (1 - alpha) v + alpha g(z), z = theta + (1/alpha - 1)(theta - theta-); steps of eta."""
+
+    def rounds(problem, eta, T):
+        theta = old = np.zeros((S, A))
+        for t in range(T):
+            g = tabular_exact.gradient(problem, theta + (1 / alpha - 1) * (theta - old))
+            v = g if t == 0 else (1 - alpha) * v + alpha * g
+            theta, old = theta - eta * v / np.linalg.norm(v), theta
+        return theta
+
+    return rounds
+
+
 # A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
 FLIPPED = Codec(lambda up, key: jax.tree.map(jnp.negative, up), lambda coded: jax.tree.map(jnp.negative, coded))
 
@@ -94,6 +109,7 @@ TABLE = {
     "fedsvrpg_m": Row(cache(lambda eta: fedsvrpg_m(eta, H, 0.4)), (1,), (2,), H, alone=momentum(0.4)),
     "fedhapg_m": Row(cache(lambda eta: fedhapg_m(eta, H, 0.4)), (1,), (2,), H, alone=hessians(0.4)),
     "mfpo": Row(cache(lambda eta: mfpo(eta, H, 0.4)), (2,), (2,), H),
+    "afedpg": Row(cache(lambda eta: afedpg(eta, 0.4)), (1,), (2,), 1, part=1, alone=lookahead(0.4)),
     "incremental_pg": Row(cache(lambda eta: incremental_pg(eta)), (1,), (1,), 1, local=1, part=1),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),

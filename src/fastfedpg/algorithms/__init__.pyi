@@ -1,5 +1,6 @@
 import fastfedpg.registry
 
+from .afedpg import afedpg as afedpg
 from .centralised_pg import centralised_pg as centralised_pg
 from .fast_fedpg import fast_fedpg as fast_fedpg
 from .fedavg_pg import fedavg_pg as fedavg_pg
