@@ -7,6 +7,7 @@ from .algorithms import centralised_pg as centralised_pg
 from .algorithms import fast_fedpg as fast_fedpg
 from .algorithms import fedavg_pg as fedavg_pg
 from .algorithms import fedhapg_m as fedhapg_m
+from .algorithms import fedpg_br as fedpg_br
 from .algorithms import fedsvrpg_m as fedsvrpg_m
 from .algorithms import incremental_pg as incremental_pg
 from .algorithms import independent_pg as independent_pg

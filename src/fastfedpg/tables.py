@@ -11,6 +11,7 @@ ALGORITHMS = Table(
         "fedsvrpg_m": "algorithms.fedsvrpg_m:fedsvrpg_m",
         "fedhapg_m": "algorithms.fedhapg_m:fedhapg_m",
         "mfpo": "algorithms.mfpo:mfpo",
+        "fedpg_br": "algorithms.fedpg_br:fedpg_br",
         "afedpg": "algorithms.afedpg:afedpg",
         "incremental_pg": "algorithms.incremental_pg:incremental_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",

@@ -5,6 +5,7 @@ from .centralised_pg import centralised_pg as centralised_pg
 from .fast_fedpg import fast_fedpg as fast_fedpg
 from .fedavg_pg import fedavg_pg as fedavg_pg
 from .fedhapg_m import fedhapg_m as fedhapg_m
+from .fedpg_br import fedpg_br as fedpg_br
 from .fedsvrpg_m import fedsvrpg_m as fedsvrpg_m
 from .incremental_pg import incremental_pg as incremental_pg
 from .independent_pg import independent_pg as independent_pg

@@ -31,8 +31,10 @@ def samples(planned: Plan) -> int:  # a round can take more than 2^31 steps
     B, K = planned.config.get("oracle.B"), planned.steps
     of_estimate = (lambda n: (n or B) * K) if plays(planned) else (lambda n: 1)
     d = np.shape(planned.problem.theta0)[-1]
-    each = runtime.samples_in_a_round(planned.algorithm, of_estimate, planned.problem.N, d)
-    return each * planned.schedule.taking_part(planned.problem)
+    N, m = planned.problem.N, planned.schedule.taking_part(planned.problem)
+    # An algorithm may have a part of its own for its first agent; all others are alike.
+    first, other = (runtime.samples_in_a_round(planned.algorithm, of_estimate, N, d, i) for i in (0, N - 1))
+    return first + (m - 1) * other
 
 
 def cost(planned: Plan, budget: str) -> int:

@@ -87,9 +87,11 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
     return MessageSizes(total(count, 1), total(count, 2), total(size_of, 1), total(size_of, 2), len(every))
 
 
-def samples_in_a_round(algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1) -> int:
+def samples_in_a_round(
+    algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, agent: int = 0
+) -> int:
     """What one agent's round costs, if an estimate with B trajectories (or the oracle's own number) costs so much."""
-    return int(walk(algorithm, counting_oracle(of_estimate, d), jnp.zeros(d), N).steps)
+    return int(walk(algorithm, counting_oracle(of_estimate, d), jnp.zeros(d), N, agent).steps)
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Oracle:
@@ -112,7 +114,7 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1) -> Ora
     )
 
 
-def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
+def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int, agent: int = 0) -> Walked:
     """One agent in the first round, whose messages are those of all N.
 
     Of N uploads like its own only the form of what they are combined to is found, and nothing is computed.
@@ -121,7 +123,7 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int) -> Walked:
     state, down, memory = algorithm.init(theta, N)
     policy = algorithm.policy(state)
     key = key_for(0, 0, "", 0)
-    memory, own = begun(algorithm, oracle, theta, first(memory), key)
+    memory, own = begun(algorithm, oracle, theta, jax.tree.map(lambda x: x[agent], memory), key)
     if algorithm.per_agent:
         state, down = first(state), first(down)
     walked = Walked([], [], 0, {})
