@@ -34,7 +34,6 @@ PICTURES = {
     "studies/suite/profiles.png": "suite-profiles.png",
     "studies/point-mass/agents.png": "study-point-mass-agents.png",
     "studies/point-mass/sensitivity.png": "study-point-mass-sensitivity.png",
-    "studies/suite/profiles.png": "suite-profiles.png",
 }
 
 

@@ -10,7 +10,7 @@ Signs are the paper's: agents minimise a cost, and an oracle answers with the gr
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +86,8 @@ class Oracle(NamedTuple):
     theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
     theta, own, batch)` the weight of its score, both (B, K) and 0 where an episode has ended: `gradient` is that of
     sum(stop_gradient(credit) * log_prob) / B. `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B`
-    is how many trajectories an estimate has unless another number is asked for, 0 where nothing is played.
+    is how many trajectories an estimate has unless another number is asked for, 0 where nothing is played. Where
+    `anywhere` is true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta.
     """
 
     init: Callable[[RngKey], Own]
@@ -99,6 +100,7 @@ class Oracle(NamedTuple):
     tabular: Callable[[], Tabular] | None = None
     transitions: Callable[[Batch], Transitions] | None = None
     B: int | None = None
+    anywhere: bool = False
 
 
 def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
@@ -136,18 +138,26 @@ class Exchange(NamedTuple):
     codec: Codec | None = None
 
 
+class Turns(NamedTuple):
+    """So many agents take part in each of an algorithm's rounds, and in this order unless another is asked for."""
+
+    participants: int
+    order: Literal["random", "cyclic", "arrival"]
+
+
 class Algorithm(NamedTuple):
     """A federated algorithm: `init(theta, N) -> (state, down, memory)`, then `exchanges`, in order, in every round.
 
     The memory has a leading axis N, and each agent is given its slice. `policy(state)` is what is evaluated and saved:
     theta, or one theta per agent. The first `opening` exchanges are those of the first round alone. `needs` names the
-    answers that it asks of an oracle beyond the first four.
+    answers that it asks of an oracle beyond the first four; of "one or another", either will do.
 
     `open(memory, theta, oracle, own, key)` is what an agent has in the place of its slice, where that depends on its
     oracle: room for a batch that outlives an exchange (`room_for_a_batch`). It makes room, and plays nothing.
     `personalise(theta, memory)` is what an agent makes of the policy with its own memory; then that is what is
     evaluated and saved, one theta per agent. `everybody` says, where a round must have all agents, why, and what else
-    can be done: those are the words with which fewer are refused.
+    can be done: those are the words with which fewer are refused. `turns` says who takes part in a round, where that is
+    not for others to choose.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
@@ -158,6 +168,7 @@ class Algorithm(NamedTuple):
     open: Callable[[Memory, Theta, Oracle, Own, RngKey], Memory] | None = None
     personalise: Callable[[Theta, Memory], Theta] | None = None
     everybody: str = ""
+    turns: Turns | None = None
 
     def in_round(self, t: int) -> tuple[Exchange, ...]:
         """The exchanges of round t, counted from 0."""
@@ -240,6 +251,45 @@ def trajectories(oracle: Oracle, n: int) -> int:
     return n * oracle.B
 
 
+WEIGHTS = ("anywhere or log_prob", "anywhere or credit")
+"""What `weighted_gradient` needs of an oracle."""
+
+
+def log_weights(oracle: Oracle, theta: Theta, played: Theta, batch: Batch) -> Float[Array, " B"]:
+    """log w of each trajectory, w = p(tau|theta)/p(tau|played) = prod_k pi_theta(a_k|s_k)/pi_played(a_k|s_k)."""
+    if oracle.anywhere:
+        return jnp.zeros(1, theta.dtype)
+    log_prob = _answer(oracle, "log_prob")
+    return jnp.sum(log_prob(theta, batch) - log_prob(played, batch), axis=1)
+
+
+def weighted_gradient(oracle: Oracle, theta: Theta, played: Theta, own: Own, batch: Batch) -> Theta:
+    """An estimate of the gradient at theta from a batch that another theta has played: mean_b w_b g(tau_b|theta).
+
+    With these weights its mean is that of trajectories played with theta itself: E_q[(p/q) g] = E_p[g]. Of an oracle
+    that can be asked anywhere it is the gradient at theta, without weights.
+    """
+    if oracle.anywhere:
+        return oracle.gradient(theta, own, batch)
+    w = jnp.exp(log_weights(oracle, theta, played, batch))
+    of_scores = w[:, None] * _answer(oracle, "credit")(theta, own, batch) / len(w)
+    (g,) = jax.vjp(lambda theta: _answer(oracle, "log_prob")(theta, batch), theta)[1](of_scores)
+    return g
+
+
+def effective_share(log_w: Float[Array, " B"]) -> Float[Array, ""]:
+    """The effective number of trajectories with weights w, as a share of all B: (sum w)^2 / (B sum w^2)."""
+    add = jax.scipy.special.logsumexp
+    return jnp.exp(2 * add(log_w) - add(2 * log_w)) / len(log_w)
+
+
+def _answer(oracle: Oracle, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] | None = getattr(oracle, name)
+    if found is None:
+        raise ValueError(f"this oracle does not answer {name}, and its batches are those of one theta alone")
+    return found
+
+
 def room_for_a_batch(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None) -> Batch:
     """Zeros in the form of a batch; nothing is played."""
     form = jax.eval_shape(lambda theta, own, key: oracle.sample(theta, own, key, B)[0], theta, own, key)
@@ -274,23 +324,26 @@ def local_steps(
     key: RngKey,
     H: int | Int[Array, ""],
     first: Theta | None = None,
+    note: Callable[[Theta, Batch], dict[str, Any]] = lambda theta, batch: {},
 ) -> tuple[Theta, Own, Info]:
     """Lines 4-8: theta_{l+1} = theta_l - eta direction(theta_l, g_i(theta_l)), l = 0, …, H-1, from theta_0 = theta_bar.
 
     Another optimiser than `sgd(eta)` starts afresh here, so that nothing of it outlives the round. With `first` given,
     it is used as g_i(theta_bar) and local step 0 samples nothing. H may be traced, and each agent's own: then agents
-    that are computed together wait for the last of them.
+    that are computed together wait for the last of them. `note` makes scalars of each step's theta and batch; their
+    means over the steps are in `Info.extra`, where H is not traced.
     """
 
     def step(theta: Theta, state: Any, g: Theta) -> tuple[Theta, Any]:
         change, state = optimiser.update(direction(theta, g), state, theta)
         return theta + change.astype(theta.dtype), state
 
-    def body(carry: tuple[Theta, Any, Own, Info], l: Int[Array, ""]) -> tuple[tuple[Theta, Any, Own, Info], None]:
+    def body(carry: tuple[Theta, Any, Own, Info], l: Int[Array, ""]) -> tuple[tuple[Theta, Any, Own, Info], Any]:
         theta, state, own, info = carry
-        g, own, n = estimate(oracle, theta, own, jax.random.fold_in(key, l))
-        new, state = step(theta, state, g)
-        return (new, state, own, Info(info.drift + squared_norm(theta - theta_bar), info.steps + n)), None
+        batch, own = oracle.sample(theta, own, jax.random.fold_in(key, l), None)
+        new, state = step(theta, state, oracle.gradient(theta, own, batch))
+        drift, steps = info.drift + squared_norm(theta - theta_bar), info.steps + oracle.steps(batch)
+        return (new, state, own, Info(drift, steps)), note(theta, batch)
 
     if isinstance(H, int) and H < 1:
         raise ValueError(f"H = {H}; there must be at least 1 local step")
@@ -298,13 +351,20 @@ def local_steps(
     if first is not None:
         theta, state = step(theta, state, first)
     carry = (theta, state, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), count_dtype())))
-    sampled = 0 if first is None else 1
+    sampled, extra = 0 if first is None else 1, dict[str, Any]()
     if isinstance(H, int):
-        carry, _ = lax.scan(body, carry, jnp.arange(sampled, H, dtype=jnp.int32))
+        carry, noted = lax.scan(body, carry, jnp.arange(sampled, H, dtype=jnp.int32))
+        extra = jax.tree.map(lambda x: jnp.mean(x), noted)
     else:
         carry = lax.fori_loop(sampled, H, lambda l, carry: body(carry, l)[0], carry)
     theta, _, own, info = carry
-    return theta, own, info
+    return theta, own, info._replace(extra=extra)
+
+
+def check_share(name: str, value: Scalar) -> None:
+    """Refuse a number outside (0, 1]; what is traced has no value yet."""
+    if isinstance(value, int | float) and not 0 < value <= 1:
+        raise ValueError(f"{name} = {value:g}; it must lie in (0, 1]")
 
 
 def count_dtype() -> Any:

@@ -44,7 +44,6 @@ LETTERS: dict[str, Letter] = {
     "B": _count._replace(help="Trajectories in an estimate.", usual=16),
     "B0": _count._replace(help="Trajectories for the gradient that is sent; B unless given."),
     "K": _count._replace(help="Steps in a trajectory; an environment's own horizon, or 50, unless given.", usual=None),
-    "lam": Letter("Lambda of the generalised advantages, in [0, 1].", lambda x: 0 <= x <= 1, "it must lie in [0, 1]"),
     "baseline": Letter("What is subtracted from the return."),
     "option": Letter("How control variates are renewed."),
     "optimiser": Letter("What takes the local steps; all but sgd are optax's and start afresh in every round."),

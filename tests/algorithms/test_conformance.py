@@ -12,14 +12,20 @@ import pytest
 import reference as ref
 from fastfedpg import (
     ALGORITHMS,
+    afedpg,
     centralised_pg,
     fast_fedpg,
     fedavg_pg,
+    fedhapg_m,
     fedlin_pg,
+    fedpg_br,
     fedprox_pg,
+    fedsvrpg_m,
     heavy_anchor,
+    incremental_pg,
     independent_pg,
     loop,
+    mfpo,
     minibatch_pg,
     proxskip_pg,
     rc_pg,
@@ -27,6 +33,7 @@ from fastfedpg import (
     simulate,
     with_oracle,
 )
+from fastfedpg.algorithms.fedhapg_m import MIX
 from fastfedpg.algorithms.wrappers.compressed import compressed
 from fastfedpg.core import Algorithm, Codec, key_for
 from fastfedpg.errors import InputError
@@ -34,7 +41,7 @@ from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import Schedule, message_sizes, simulate_records
 from fastfedpg.runtime.round import begun
 
-H, N, S, A = 3, 3, 4, 3
+H, N, S, A, B, K = 3, 3, 4, 3, 4, 6
 d = S * A
 
 
@@ -47,6 +54,9 @@ class Row(NamedTuple):
     stretch: tuple[int, ...] = (1,)  # by how much these, one after the other, are longer than eta
     scalars: tuple[int, int] = (0, 0)  # numbers in a round beside those vectors, up and down
     lengths: Callable[[int], list[int]] | None = None  # where rounds differ: the estimates of each of the first
+    part: int = N  # agents that take part in a round, where the method says who
+    roles: bool = False  # whether agent 0 has a part of its own
+    alone: Callable[..., np.ndarray] | None = None  # where these are others: (problem, eta, rounds) -> theta
 
     def in_rounds(self, T: int, of_round: int) -> int:
         """So many in each round, or as many as there were."""
@@ -57,6 +67,54 @@ def drawn(T: int) -> list[int]:
     """What ProxSkip's server draws after each round, for the next; the first has 1/p."""
     draw = lambda t: min(int(jax.random.geometric(key_for(0, t, "local"), 1 / H)), 2 * H)
     return [H, *(draw(t) for t in range(T - 1))]
+
+
+def momentum(b):
+    """FedSVRPG-M of one agent: v = g(x) - (1 - b)(g(theta-) - u), H times, and u+ = the mean of v."""
+
+    def rounds(problem, eta, T):
+        g = lambda x: tabular_exact.gradient(problem, x)
+        theta = old = np.zeros((S, A))
+        for _ in range(T):
+            u, x = (old - theta) / (eta * H), theta
+            for _ in range(H):
+                x = x - eta * (g(x) - (1 - b) * (g(old) - u))
+            theta, old = x, theta
+        return theta
+
+    return rounds
+
+
+def hessians(b):
+    """FedHAPG-M of one agent: v = b g(x) + (1 - b)(u + hess(z)(x - theta-)), z between theta- and x by the keys."""
+
+    def rounds(problem, eta, T):
+        g = lambda x: with_oracle(problem, "exact").oracle(jnp.asarray(problem.cost[0])).gradient(x, (), ())
+        theta = old = jnp.zeros(d)
+        for t in range(T):
+            u, x = (old - theta) / (eta * H), theta
+            for l in range(H):
+                key = jax.random.fold_in(key_for(0, t, "local", 0), l)
+                z = old + jax.random.uniform(jax.random.fold_in(key, MIX), dtype=float) * (x - old)
+                x = x - eta * (b * g(x) + (1 - b) * (u + jax.jvp(g, (z,), (x - old,))[1]))
+            theta, old = x, theta
+        return np.asarray(theta).reshape(S, A)
+
+    return rounds
+
+
+def lookahead(alpha):
+    """AFedPG of one agent: v <- (1 - alpha) v + alpha g(z), z = theta + (1/alpha - 1)(theta - theta-); steps of eta."""
+
+    def rounds(problem, eta, T):
+        theta = old = np.zeros((S, A))
+        for t in range(T):
+            g = tabular_exact.gradient(problem, theta + (1 / alpha - 1) * (theta - old))
+            v = g if t == 0 else (1 - alpha) * v + alpha * g
+            theta, old = theta - eta * v / np.linalg.norm(v), theta
+        return theta
+
+    return rounds
 
 
 # A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
@@ -76,13 +134,18 @@ TABLE = {
         cache(lambda eta: proxskip_pg(eta, 1 / H, most=2 * H)), (1,), (1,), H, scalars=(0, 1), lengths=drawn
     ),
     "rc_pg": Row(cache(lambda eta: rc_pg(eta, H)), (1,), (1,), H, scalars=(5, 2)),
+    "fedsvrpg_m": Row(cache(lambda eta: fedsvrpg_m(eta, H, 0.4)), (1,), (2,), H, alone=momentum(0.4)),
+    "fedhapg_m": Row(cache(lambda eta: fedhapg_m(eta, H, 0.4)), (1,), (2,), H, alone=hessians(0.4)),
+    "mfpo": Row(cache(lambda eta: mfpo(eta, H, 0.4)), (2,), (2,), H),
+    "fedpg_br": Row(cache(lambda eta: fedpg_br(eta, H, B0=B)), (1, 1), (1, 1), (N + H) // N, roles=True),
+    "afedpg": Row(cache(lambda eta: afedpg(eta, 0.4)), (1,), (2,), 1, part=1, alone=lookahead(0.4)),
+    "incremental_pg": Row(cache(lambda eta: incremental_pg(eta)), (1,), (1,), 1, local=1, part=1),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),
     "heavy_anchor": Row(cache(lambda eta: heavy_anchor(eta, H, 2)), (1, 1), (1, 1), H, local=2, stretch=(2, 1)),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
 }
 PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
-B, K = 4, 6
 
 
 @cache
@@ -131,9 +194,15 @@ def test_loop_equals_simulate_with_some_agents_and_their_own_kernels(row):
             with pytest.raises(InputError, match=r"participants = 2 of 3 agents: .* all agents"):
                 run(*arguments, participants=2)
         return
+    if row.part < N:
+        with pytest.raises(InputError, match=f"each round of this algorithm is for {row.part} of the agents"):
+            simulate(*arguments, participants=2)
+        return
     partial = simulate(*arguments, participants=2)
     same(loop(*arguments, participants=2), partial, 1e-9)
     full = simulate(*arguments)
+    if row.roles:
+        return
     assert (partial.final("env_steps") * 3 == full.final("env_steps") * 2).all()
     np.testing.assert_allclose(partial.final("bytes_up") * 3, full.final("bytes_up") * 2)
     assert np.abs(partial.theta - full.theta).max() > 1e-3
@@ -160,7 +229,8 @@ def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, ke
         with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
             grid.rounds_of(None, p, algorithm)
         return
-    schedule = Schedule(rounds, participants=participants)
+    participants = participants if row.part == N else row.part
+    schedule = Schedule(rounds, participants=None if row.part < N else participants)
     if algorithm.everybody and participants is not None:
         with (
             grid.grid_of(grid.agents_of(p, algorithm, tmp_path)) as nodes,
@@ -210,8 +280,8 @@ def test_messages_are_the_declared_arrays_and_nothing_else(row):
     assert sizes.syncs == len(row.up)
     assert message_sizes(p, algorithm, jnp.zeros(d, jnp.float32)).bytes_up == sizes.bytes_up // 2
     result = simulate(p, algorithm, 2)
-    assert result.final("env_steps")[0] == N * row.in_rounds(2, row.estimates) * B * K
-    assert result.final("floats_down")[0] == 2 * sizes.floats_down
+    assert result.final("env_steps")[0] == row.part * row.in_rounds(2, row.estimates) * B * K
+    assert result.final("floats_down")[0] == 2 * sizes.floats_down * row.part / N
     assert result.final("syncs")[0] == 2 * sizes.syncs
 
 
@@ -256,6 +326,8 @@ def test_vmap_over_eta_and_seeds_equals_single_runs(row):
 
 
 def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
+    if row.part < N or row.roles:
+        pytest.skip("whose turn it is, or who has a part of its own, goes by position")
     order = np.array([2, 0, 1])
     p = problem("gpomdp")
     permuted = p._replace(tasks=p.tasks[order], ids=p.ids[order])
@@ -265,11 +337,13 @@ def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
 
 
 def test_one_agent_is_the_single_agent_method(row):
-    """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps."""
+    """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps, or what the row says."""
     alone = ref.small_problem(N=1, S=S, A=A, seed=31)
     theta = np.zeros((S, A))
-    for k in range(row.in_rounds(4, row.local)):
+    for k in range(0 if row.alone else row.in_rounds(4, row.local)):
         theta = theta - 0.3 * row.stretch[k % len(row.stretch)] * tabular_exact.gradient(alone, theta)
+    if row.alone:
+        theta = row.alone(alone, 0.3, 4)
     result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
     np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
 

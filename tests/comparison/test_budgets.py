@@ -33,18 +33,25 @@ pytestmark = pytest.mark.usefixtures("fresh_folder")
     ids=lambda settings: " ".join(map(str, settings.values())),
 )
 def test_what_a_round_costs_is_what_a_run_reports(settings):
-    """By hand: N (or the participants) times the estimates of a round times B K; the H + 1st estimate is counted."""
+    """By hand: N (or the participants) times the estimates of a round times B K; the H + 1st estimate is counted.
+
+    Of fedpg_br, N estimates with 16 trajectories, and agent 0's H with 2.
+    """
     config = Config("compromise", agents=3, H=2, oracle="gpomdp", B=2, K=3, **settings)
     planned = plan(config)
+    config = planned.config
     estimates = {
         "centralised_pg": 1,
+        "incremental_pg": 1,
+        "afedpg": 1,
         "fast_fedpg": 3 - bool(config.get("reuse")),
         "fedlin_pg": 3,
         "proxskip_pg": 10,
         "scaffold_pg": 2 + (config.get("option") == "I"),
     }
     steps = 6 * estimates.get(config.algorithm, 2) + 3 * ((config.get("B0") or 2) - 2)
-    assert budgets.samples(planned) == (config.participants or 3) * steps
+    whole = 3 * 16 * 3 + 2 * 2 * 3 if config.algorithm == "fedpg_br" else (config.participants or 3) * steps
+    assert budgets.samples(planned) == whole
     assert budgets.cost(planned, "samples") == budgets.samples(planned)
     assert budgets.cost(planned, "rounds") == 1
     part = (config.participants or 3) / 3  # as the metrics count: the mean over all agents

@@ -72,6 +72,22 @@ def test_gradient_is_that_of_credit_times_log_prob(name):
     assert oracle.tabular is None
 
 
+def test_with_entropy_credit_is_that_of_the_theta_it_is_asked_for():
+    """Not of the one who played: it differs by sum_{t>=k} gamma^t tau (log pi_2 - log pi_1), in environments too."""
+    problem = played("gpomdp", tau=0.3, K=8)
+    oracle, theta = oracle_of(problem), jnp.asarray(problem.theta0)
+    batch, own = oracle.sample(theta, oracle.init(KEY), KEY, None)
+    other = theta + jnp.arange(theta.size) / 5
+    more = 0.3 * cart_pole().gamma ** np.arange(8) * (oracle.log_prob(other, batch) - oracle.log_prob(theta, batch))
+    more = np.where(batch.episodes.alive, np.cumsum(more[:, ::-1], axis=1)[:, ::-1], 0)
+    found = oracle.credit(other, own, batch) - oracle.credit(theta, own, batch)
+    np.testing.assert_allclose(found, more, atol=1e-12)
+    assert np.abs(more).max() > 0.1
+    slope = jax.jvp(lambda at: oracle.credit(at, own, batch)[0, 0], (theta,), (other - theta,))[1]
+    near = oracle.credit(theta + 1e-6 * (other - theta), own, batch)[0, 0] - oracle.credit(theta, own, batch)[0, 0]
+    assert float(slope) == pytest.approx(1e6 * float(near), rel=1e-4)
+
+
 def test_log_prob_and_transitions_of_a_table():
     """log pi(a|s) of what was played, and K - 1 steps that follow each other, with the cost of each."""
     oracle = oracle_of(SAMPLED)

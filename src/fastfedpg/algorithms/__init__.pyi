@@ -1,12 +1,18 @@
 import fastfedpg.registry
 
+from .afedpg import afedpg as afedpg
 from .centralised_pg import centralised_pg as centralised_pg
 from .fast_fedpg import fast_fedpg as fast_fedpg
 from .fedavg_pg import fedavg_pg as fedavg_pg
+from .fedhapg_m import fedhapg_m as fedhapg_m
 from .fedlin_pg import fedlin_pg as fedlin_pg
+from .fedpg_br import fedpg_br as fedpg_br
 from .fedprox_pg import fedprox_pg as fedprox_pg
+from .fedsvrpg_m import fedsvrpg_m as fedsvrpg_m
 from .heavy_anchor import heavy_anchor as heavy_anchor
+from .incremental_pg import incremental_pg as incremental_pg
 from .independent_pg import independent_pg as independent_pg
+from .mfpo import mfpo as mfpo
 from .minibatch_pg import minibatch_pg as minibatch_pg
 from .proxskip_pg import proxskip_pg as proxskip_pg
 from .rc_pg import rc_pg as rc_pg

@@ -11,6 +11,7 @@ from fastfedpg.experiment.config import Config
 from fastfedpg.policies import Policy
 from fastfedpg.problems import AnyProblem
 from fastfedpg.registry import Choice, told
+from fastfedpg.runtime import Schedule
 from fastfedpg.tables import ALGORITHMS
 
 
@@ -62,6 +63,14 @@ def with_opening(config: Config, algorithm: Algorithm, known: AnyProblem | None,
     if not known.played or policy is None or policy.normalise is None:
         raise InputError(f"normalise is for observations in environments; problem '{known.name}' has none to measure")
     return normalised(algorithm, known.sizes["observation"], policy.normalise)
+
+
+def with_turns(config: Config, algorithm: Algorithm) -> Config:
+    """The configuration with the algorithm's own participants and their order, where it has some and none are given."""
+    if algorithm.turns is None:
+        return config
+    settled = Schedule(config.rounds, participants=config.participants, order=config.order).settled(algorithm)
+    return config.but(participants=settled.participants, order=settled.order)
 
 
 def local_steps(config: Config) -> int:

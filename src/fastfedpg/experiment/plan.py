@@ -12,7 +12,7 @@ from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, with_opening
+from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, with_opening, with_turns
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
@@ -130,6 +130,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
     built = Built(like.known, like.problem, like.theta0, like.policy) if like else build(config)
     known, problem, theta0, policy = built
     algorithm = with_opening(config, algorithm, known, policy)
+    config = with_turns(config, algorithm)
     theorem = like.theorem if like and like.config == config else None
     if config.schedule is not None and theorem is None:
         config, theorem = scheduled(config, local_steps(config), known, problem.theta0)

@@ -74,6 +74,7 @@ class Rounds:
     ) -> Iterator[Record]:
         """The run as it goes, record by record, as from the other runtimes."""
         problem, algorithm = self.problem, self.algorithm
+        schedule = schedule.settled(algorithm)
         schedule.check(problem, algorithm)
         if schedule.seeds != 1:
             raise InputError(f"seeds = {schedule.seeds}; a deployed run has one")

@@ -22,6 +22,7 @@ ANSWERED_BY: dict[str, tuple[str, ...]] = {
     "credit": _PLAYED,
     "transitions": _PLAYED,
     "tabular": ("exact", "truncated"),
+    "anywhere": ("exact", "truncated"),
     "observe": tuple(f"{name} in environments" for name in _PLAYED),
     "B": ("exact", "truncated", *_PLAYED),
 }

@@ -37,6 +37,9 @@ def actor_critic(game: Game, B: int, lam: float = 0.95, critic_eta: float = 3e-3
     that of Eq. (5). Otherwise it is another one, by the critic's error and by what V adds behind a cut, and outside the
     theorems. Then the critic takes `critic_steps` steps
     of Adam towards A_k + V(o_k). After Schulman et al. (2016), but with gamma^k kept.
+
+    Args:
+        lam: lambda of the generalised advantages, in [0, 1].
     """
     try:
         import optax

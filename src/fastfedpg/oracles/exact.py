@@ -52,7 +52,8 @@ def truncated(model: Dynamics, cost: Float[Array, "S A"], gamma: float, K: int, 
 
 def knowing(gradient: Callable[[Theta, Own, Batch], Theta], known: Tabular | None = None) -> Oracle:
     """An oracle that plays nothing and keeps nothing."""
-    return Oracle(_nothing, _play_nothing, gradient, _no_steps, tabular=None if known is None else lambda: known, B=0)
+    tell = None if known is None else lambda: known
+    return Oracle(_nothing, _play_nothing, gradient, _no_steps, tabular=tell, B=0, anywhere=True)
 
 
 def _as(theta: Theta, model: Dynamics, cost: Float[Array, "S A"]) -> tuple[Kernel, Array, Array]:

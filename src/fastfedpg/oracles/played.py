@@ -34,10 +34,14 @@ class Game(NamedTuple):
 
     def costs(self, theta: Theta, episodes: Episodes) -> Costs:
         """c_k = scale (offset - r_k) + tau log pi(a_k|o_k), a plain number; 0 after the end, NaN where r_k can't be."""
+        return lax.stop_gradient(self.costs_at(theta, episodes))
+
+    def costs_at(self, theta: Theta, episodes: Episodes) -> Costs:
+        """The same as a function of theta, which can be differentiated."""
         c = self.plain_costs(episodes)
         if self.tau:
             c = c + self.tau * self.log_prob(theta, episodes)
-        return lax.stop_gradient(jnp.where(episodes.alive, c, 0))
+        return jnp.where(episodes.alive, c, 0)
 
     def plain_costs(self, episodes: Episodes) -> Costs:
         """scale (offset - r_k), also after the end."""
@@ -140,7 +144,12 @@ def _monte_carlo(game: Game, B: int, weights: Weights) -> Oracle:
         episodes = game.play(theta, key, n)
         return Weighed(episodes, weights(game.discount(game.costs(theta, episodes)))), own
 
-    return oracle_of(game, B, lambda key: (), sample)
+    def credit(theta: Theta, own: Own, batch: Weighed) -> Float[Array, "B K"]:
+        """Entropy's cost is that of theta, who need not be the one who played."""
+        found = weights(game.discount(game.costs_at(theta, batch.episodes))) if game.tau else batch.weights
+        return jnp.where(batch.episodes.alive, found, 0)
+
+    return oracle_of(game, B, lambda key: (), sample)._replace(credit=credit)
 
 
 def checked(n: int, others: bool) -> int:

@@ -32,6 +32,7 @@ def loop(
 ) -> Result:
     """Run in plain Python; arguments (see `Schedule`) and numbers are those of `simulate`."""
     schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed, None, None, order, speeds)
+    schedule = schedule.settled(algorithm)
     schedule.check(problem, algorithm)
     sizes = message_sizes(problem, algorithm, schedule.starts(problem)[0])
     return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,), first_seed)
@@ -61,6 +62,7 @@ def loop_records(
     pause: int | None = None,
 ) -> Iterator[Record]:
     """The run as it goes, record by record, all seeds side by side; `tick` hears of every round, whatever `pause`."""
+    schedule = schedule.settled(algorithm)
     schedule.check(problem, algorithm)
     tasks = tasks_of(problem)
     seeds = range(schedule.first_seed, schedule.first_seed + schedule.seeds)

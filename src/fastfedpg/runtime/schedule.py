@@ -1,7 +1,7 @@
 """What every runtime is asked: how many rounds and seeds, from where, and who takes part."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -27,7 +27,7 @@ class Schedule:
         rounds: communication rounds T.
         seeds: how many seeds, counted from `first_seed`.
         metrics_every: rounds between two records; there is one at the start and one at the end in any case.
-        participants: how many agents take part in a round; all, unless given.
+        participants: how many agents take part in a round; all, or as the algorithm wants it, unless given.
         theta0: (d,), or (seeds, d); the problem's own start, the uniform policy, unless given. Its dtype decides.
         first_seed: the first seed.
         agent_batch: agents computed at a time, all unless given; `simulate` alone. It changes memory and rounding.
@@ -49,6 +49,14 @@ class Schedule:
     speeds: Sequence[float] | None = None
     go_on: bool = False
 
+    def settled(self, algorithm: Algorithm) -> "Schedule":
+        """With the algorithm's own number of participants and their order, where it has one and none was asked for."""
+        if self.participants is not None or not isinstance(algorithm, Algorithm) or algorithm.turns is None:
+            return self
+        wanted = algorithm.turns
+        order = wanted.order if self.order == "random" else self.order
+        return replace(self, participants=wanted.participants, order=order)
+
     def check(self, problem: Problem, algorithm: Algorithm) -> None:
         """Everything that can be wrong before the first round."""
         if not isinstance(algorithm, Algorithm):
@@ -69,6 +77,11 @@ class Schedule:
             )
         if algorithm.everybody and self.taking_part(problem) < problem.N:
             raise InputError(f"participants = {self.participants} of {problem.N} agents: {algorithm.everybody}")
+        if algorithm.turns is not None and self.taking_part(problem) != algorithm.turns.participants:
+            raise InputError(
+                f"participants = {self.taking_part(problem)}; each round of this algorithm is for "
+                f"{algorithm.turns.participants} of the agents: leave it out, or say so"
+            )
         if self.order not in get_args(Order):
             raise InputError(f"order = {self.order!r}; it must be one of {', '.join(get_args(Order))}")
         if self.speeds is not None:
@@ -123,12 +136,13 @@ def check_seeds(seeds: int, d: int) -> None:
 
 def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
     """Refuse an algorithm that needs what the oracle does not answer, by name."""
-    for name in algorithm.needs:
-        if getattr(oracle, name, None) is None:
-            said = f"the algorithm needs {name}, which the problem's oracle does not answer"
-            if name not in ANSWERED_BY:
+    for need in algorithm.needs:
+        names = need.split(" or ")
+        if not any(getattr(oracle, name, None) for name in names):
+            said = f"the algorithm needs {need}, which the problem's oracle does not answer"
+            if not {*names} <= {*ANSWERED_BY}:
                 raise InputError(f"{said}, nor any other: what can be needed is {', '.join(ANSWERED_BY)}")
-            raise InputError(f"{said}; these do: {', '.join(ANSWERED_BY[name])}")
+            raise InputError(f"{said}; these do: {', '.join(by for name in names for by in ANSWERED_BY[name])}")
 
 
 RESERVED = ("own", "participants")

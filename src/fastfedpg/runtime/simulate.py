@@ -63,7 +63,7 @@ def simulate(
     schedule = Schedule(
         rounds, seeds, metrics_every, participants, theta0, first_seed, agent_batch, shards, order, speeds
     )
-    example, settings, _ = _checked(problem, algorithm, schedule, sweep)
+    example, settings, _, schedule = _checked(problem, algorithm, schedule, sweep)
     sizes = message_sizes(problem, example, schedule.starts(problem)[0])
     shape = (seeds,) if sweep is None else (len(jax.tree.leaves(settings)[0]), seeds)
     return gather(simulate_records(problem, algorithm, schedule, tick, sweep=sweep), sizes, shape, first_seed)
@@ -88,7 +88,7 @@ def simulate_records(
     """
     if start is not None and sweep is not None:
         raise InputError("a sweep can't go on from a standing; start= and sweep= exclude each other")
-    example, settings, layout = _checked(problem, algorithm, schedule, sweep)
+    example, settings, layout, schedule = _checked(problem, algorithm, schedule, sweep)
     theta, seeds = np.asarray(schedule.starts(problem)), schedule.seeds
     E = 1 if sweep is None else len(jax.tree.leaves(settings)[0])
     settings = jax.tree.map(lambda x: np.repeat(np.asarray(x), seeds, axis=0), settings)
@@ -163,7 +163,7 @@ def _after(before: Standing, round: int, parts: Parts, counts: Counts, m: int) -
     return now._replace(extra=extra, **parts._asdict())
 
 
-def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> tuple[Algorithm, Any, Layout]:
+def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> tuple[Algorithm, Any, Layout, Schedule]:
     """The algorithm (of the first setting), and the settings in theta's own dtype, which they then leave as it is."""
     if isinstance(make, Algorithm) and sweep is not None:
         raise InputError("sweep= needs a function from one setting to an Algorithm, not an Algorithm")
@@ -174,11 +174,12 @@ def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> t
         first = jax.tree.map(lambda x: x[0], settings)
         _check_traced(make, first, jnp.zeros(np.shape(problem.theta0)[-1:], dtype), problem.N)
         make = algorithm_of(make, first)
+    schedule = schedule.settled(make)  # type: ignore[arg-type]
     schedule.check(problem, make)  # type: ignore[arg-type]
     layout = layout_of(problem, schedule)
     number = 1 if sweep is None else len(jax.tree.leaves(settings)[0])
     check_memory(problem, make, schedule, number)  # type: ignore[arg-type]
-    return make, settings, layout  # type: ignore[return-value]
+    return make, settings, layout, schedule  # type: ignore[return-value]
 
 
 def _check_traced(make: Maker, setting: Any, theta: Any, N: int) -> None:
