@@ -3,9 +3,16 @@ from . import envs as envs
 from . import policies as policies
 from . import problems as problems
 from .algorithms import centralised_pg as centralised_pg
+from .algorithms import decentralised_pg as decentralised_pg
 from .algorithms import fast_fedpg as fast_fedpg
 from .algorithms import fedavg_pg as fedavg_pg
+from .algorithms import fedkl as fedkl
+from .algorithms import fednpg as fednpg
+from .algorithms import fednpg_admm as fednpg_admm
 from .algorithms import independent_pg as independent_pg
+from .algorithms import mdpgt as mdpgt
+from .algorithms import pavg as pavg
+from .algorithms import qavg as qavg
 from .algorithms import scaffold_pg as scaffold_pg
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare

@@ -10,6 +10,13 @@ ALGORITHMS = Table(
         "scaffold_pg": "algorithms.scaffold_pg:scaffold_pg",
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",
         "independent_pg": "algorithms.independent_pg:independent_pg",
+        "decentralised_pg": "algorithms.decentralised_pg:decentralised_pg",
+        "mdpgt": "algorithms.mdpgt:mdpgt",
+        "pavg": "algorithms.pavg:pavg",
+        "qavg": "algorithms.qavg:qavg",
+        "fednpg_admm": "algorithms.fednpg_admm:fednpg_admm",
+        "fednpg": "algorithms.fednpg:fednpg",
+        "fedkl": "algorithms.fedkl:fedkl",
     },
 )
 
@@ -43,6 +50,7 @@ POLICIES = Table(
         "linear": "policies.makers:linear",
         "fourier": "policies.makers:fourier",
         "mlp": "policies.makers:mlp",
+        "bits": "policies.bits:bits",
     },
     given=("observations", "actions", "normalise"),
 )
@@ -73,6 +81,7 @@ PROBLEMS = Table(
         "cliff-walking": "problems.catalogue.toy_text:cliff_walking",
         "taxi": "problems.catalogue.toy_text:taxi",
         "lqr": "problems.catalogue.basics:lqr",
+        "hard-mdp": "problems.catalogue.hard_mdp:hard_mdp",
         "random": "problems.catalogue.basics:random",
         "garnet": "problems.catalogue.basics:garnet",
         **ENVIRONMENTS.rows,

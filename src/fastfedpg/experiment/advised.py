@@ -13,7 +13,6 @@ from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.problem import PRIVATE
 from fastfedpg.precision import float64
-from fastfedpg.tables import ALGORITHMS
 from fastfedpg.theory import Measured, advice, measure, truncation_bound
 from fastfedpg.theory.advice import Cost, Landscape, Method
 
@@ -164,7 +163,7 @@ def _methods(config: Config, base: Plan) -> Iterator[Method]:
     each = base.problem.N * (B or 1) * (base.steps if budgets.plays(base) else 1)
     if _given(config, "H"):
         steps = (int(config.get("H")),)
-    for name in ALGORITHMS:
+    for name in advice.MODELLED:
         try:
             sizes = plan(config.but(algorithm=name, schedule=None), base).sizes
         except InputError:  # settings that it can't have, as another optimiser

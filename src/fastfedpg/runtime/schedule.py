@@ -78,9 +78,9 @@ class Schedule:
                     f"speeds = {self.speeds}; there must be a positive number for each of {problem.N} agents"
                 )
         for e in algorithm.exchanges:
-            if e.combine.agents not in (None, problem.N):
+            if (fits := e.combine.of(problem.N).agents) not in (None, problem.N):
                 raise InputError(
-                    f"exchange '{e.name}' combines the uploads of {e.combine.agents} agents, and there are {problem.N}"
+                    f"exchange '{e.name}' combines the uploads of {fits} agents, and there are {problem.N}"
                 )
         check_answers(algorithm, problem.oracle(jax.tree.map(lambda x: x[0], problem.tasks)))
         names = [e.name for e in algorithm.exchanges]
@@ -121,12 +121,15 @@ def check_seeds(seeds: int, d: int) -> None:
 
 def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
     """Refuse an algorithm that needs what the oracle does not answer, by name."""
-    for name in algorithm.needs:
-        if getattr(oracle, name, None) is None:
-            said = f"the algorithm needs {name}, which the problem's oracle does not answer"
-            if name not in ANSWERED_BY:
-                raise InputError(f"{said}, nor any other: what can be needed is {', '.join(ANSWERED_BY)}")
-            raise InputError(f"{said}; these do: {', '.join(ANSWERED_BY[name])}")
+    for need in algorithm.needs:
+        names = need.split("|")
+        if all(getattr(oracle, name, None) is None for name in names):
+            said = f"the algorithm needs {' or '.join(names)}, which the problem's oracle does not answer"
+            if any(name not in ANSWERED_BY for name in names):
+                known = f"what can be needed is {', '.join(ANSWERED_BY)}"
+                raise InputError(f"{said}, nor any other: {known}")
+            who = dict.fromkeys(oracle for name in names for oracle in ANSWERED_BY[name])
+            raise InputError(f"{said}; these do: {', '.join(who)}")
 
 
 RESERVED = ("own", "participants")

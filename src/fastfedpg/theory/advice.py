@@ -17,6 +17,9 @@ MOST_ROUNDS = 10**7
 HALVINGS = 40
 """How far below 1/L step sizes are looked for."""
 
+MODELLED = ("fast_fedpg", "fedavg_pg", "scaffold_pg", "centralised_pg", "independent_pg")
+"""The methods whose costs are known here."""
+
 ALONE = "independent_pg"
 """Whose agents share no policy."""
 
