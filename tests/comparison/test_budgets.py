@@ -17,8 +17,8 @@ from fastfedpg.comparison.spec import Comparison
 from fastfedpg.experiment import budgets, plan
 from fastfedpg.experiment.config import Settings, from_toml
 
-KNOWING = ("pavg", "qavg")
-"""Methods that need an oracle which knows its MDP."""
+KNOWING = {"pavg": 2, "qavg": 2, "fednpg": 1}
+"""Methods that need an oracle which knows its MDP, and the evaluations of a round with H = 2."""
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -39,15 +39,16 @@ def test_what_a_round_costs_is_what_a_run_reports(settings):
     """By hand: N (or the participants) times the estimates of a round times B K; the H + 1st estimate is counted."""
     config = Config("compromise", agents=3, H=2, oracle="gpomdp", B=2, K=3, **settings)
     if config.algorithm in KNOWING:
-        # exact evaluations are what costs, H a round
         planned = plan(replace(config, oracle="exact"))
-        assert (budgets.samples(planned), budgets.unit(planned)) == (3 * 2, "gradient estimates")
+        cost = 3 * KNOWING[config.algorithm]
+        assert (budgets.samples(planned), budgets.unit(planned)) == (cost, "gradient estimates")
         return
     planned = plan(config)
     estimates = {
         "centralised_pg": 1,
         "decentralised_pg": 1,
         "mdpgt": 1,
+        "fednpg_admm": 1,
         "fast_fedpg": 3 - bool(config.get("reuse")),
         "scaffold_pg": 2 + (config.get("option") == "I"),
     }
