@@ -104,6 +104,7 @@ def last_round(out: str = "out") -> int:
 TABULAR = ref.small_problem(N=3, S=3, A=2, seed=7)
 
 PROBLEM = with_oracle(TABULAR, "gpomdp", B=2, K=3)
+EXACT = with_oracle(TABULAR, "exact")
 
 SCHEDULE = Schedule(7, seeds=2, metrics_every=3, participants=2, first_seed=4)
 
@@ -145,6 +146,11 @@ def algorithm(name: str):
 def schedule_of(method) -> Schedule:
     """Two of three agents in each round, or all, where the method needs them."""
     return replace(SCHEDULE, participants=None) if method.everybody else SCHEDULE
+
+
+def problem_for(method):
+    """Played, but for methods that need to know their MDP."""
+    return EXACT if "tabular" in method.needs else PROBLEM
 
 
 def every_standing(records, problem, method, schedule=SCHEDULE):

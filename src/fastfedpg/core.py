@@ -17,6 +17,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
+from fastfedpg.errors import InputError as InputError
+from fastfedpg.graphs import Graph as Graph
+from fastfedpg.graphs import gossip as gossip
+from fastfedpg.graphs import mixing as mixing
+from fastfedpg.mdp import finite
+from fastfedpg.mdp.transitions import as_kernel, expected
 from fastfedpg.messages import Codec as Codec
 from fastfedpg.messages import Combine as Combine
 from fastfedpg.messages import alone as alone
@@ -64,6 +70,27 @@ class Tabular(NamedTuple):
     gamma: float
     tau: float = 0.0
 
+    def like(self, theta: Theta) -> "Tabular":
+        """The same with numbers of theta's dtype."""
+        cost, rho = (jnp.asarray(x, theta.dtype) for x in (self.cost, self.rho))
+        return self._replace(P=as_kernel(self.P, theta.dtype), cost=cost, rho=rho)
+
+    def log_policy(self, theta: Theta) -> Float[Array, "S A"]:
+        """Eq. (2)."""
+        return finite.log_softmax_policy(theta, *self.cost.shape)
+
+    def q_values(self, log_pi: Float[Array, "S A"]) -> Float[Array, "S A"]:
+        """Q_pi(s,a) = c(s,a) + tau log pi(a|s) + gamma E[V_pi(s')], so that V_pi(s) = sum_a pi(a|s) Q_pi(s,a)."""
+        return finite.q_values(self.P, self.cost, self.gamma, log_pi, self.tau) + self.tau * log_pi
+
+    def occupancy(self, log_pi: Float[Array, "S A"]) -> Float[Array, " S"]:
+        """d_pi(s) = (1 - gamma) sum_t gamma^t P(s_t = s)."""
+        return finite.occupancy(self.P, self.rho, self.gamma, log_pi)
+
+    def backup(self, V: Float[Array, " S"]) -> Float[Array, "S A"]:
+        """c(s,a) + gamma E[V(s')]."""
+        return self.cost + self.gamma * expected(self.P, V)
+
 
 class Transitions(NamedTuple):
     """Steps (s, a, cost, s') that were played; the cost is without entropy."""
@@ -85,9 +112,10 @@ class Oracle(NamedTuple):
     The others are None where they can't be answered. `observe(own, key, o)` sums up observations of o numbers at
     theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
     theta, own, batch)` the weight of its score, both (B, K) and 0 where an episode has ended: `gradient` is that of
-    sum(stop_gradient(credit) * log_prob) / B. `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B`
-    is how many trajectories an estimate has unless another number is asked for, 0 where nothing is played. Where
-    `anywhere` is true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta.
+    sum(stop_gradient(credit) * log_prob) / B. `kl(theta, other, batch)` is KL(pi_theta || pi_other) where each step
+    was taken, likewise (B, K). `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B` is how many
+    trajectories an estimate has unless another number is asked for, 0 where nothing is played. Where `anywhere` is
+    true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta.
     """
 
     init: Callable[[RngKey], Own]
@@ -99,6 +127,7 @@ class Oracle(NamedTuple):
     credit: Callable[[Theta, Own, Batch], Float[Array, "B K"]] | None = None
     tabular: Callable[[], Tabular] | None = None
     transitions: Callable[[Batch], Transitions] | None = None
+    kl: Callable[[Theta, Theta, Batch], Float[Array, "B K"]] | None = None
     B: int | None = None
     anywhere: bool = False
 

@@ -63,6 +63,17 @@ def _numbers(value: Any) -> tuple[float, ...]:
     return tuple(float(_number(x)) for x in value)
 
 
+def _rows(value: Any) -> str | tuple[tuple[float, ...], ...]:
+    return _text(value) if isinstance(value, str) else tuple(_numbers(row) for row in _listed(value))
+
+
+def _listed(value: Any) -> list[Any]:
+    rows = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(rows, list | tuple):
+        raise ValueError
+    return list(rows)
+
+
 def _anything(value: Any) -> Any:
     """A word as the number or truth that it looks like."""
     if not isinstance(value, str):
@@ -82,6 +93,7 @@ TEXT = Kind("text, without a NUL", "STR", _text)
 SIZES = Kind("the layers' sizes, such as 64 or 64x64", "INTxINT…", _sizes)
 PAIR = Kind("two numbers", "LO HI", _pair)
 NUMBERS = Kind("numbers", "FLOAT …", _numbers)
+ROWS = Kind("a name, a file, or rows of numbers", "STR", _rows)
 ANYTHING = Kind("a value", "VALUE", _anything)
 
 

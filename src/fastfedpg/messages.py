@@ -16,7 +16,8 @@ class Combine(NamedTuple):
     and a random key of the exchange. With `per_agent` the result keeps one value per agent: each agent is then its own
     server, and State and Down have the leading axis N. Without `sent` nothing leaves the agent, and no message is
     counted; otherwise a node sends to, and hears from, `degree` others on average: 1 is a server. A rule that knows how
-    many agents there are has the number in `agents`.
+    many agents there are has the number in `agents`; one that must know it first is `made_for(N)`, and `of(N)` is the
+    rule for N agents either way.
 
     `block`, where there is one, sums a power-of-two block of neighbouring agents to a leading axis of length 1, such
     that merge(uploads) = finish(the blocks' sums, uploads, N) to the bit: then a device sends its sum alone.
@@ -29,6 +30,12 @@ class Combine(NamedTuple):
     finish: Callable[[Any, Any, int], Any] | None = None
     degree: float = 1
     agents: int | None = None
+    made_for: Callable[[int], Any] | None = None
+
+    def of(self, N: int) -> "Combine":
+        """The rule for N agents; it raises where there can't be so many."""
+        made: Combine = self if self.made_for is None else self.made_for(N)
+        return made
 
 
 def pairwise_sum(uploads: PyTree[Array]) -> PyTree[Array]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastfedpg.kinds import ANYTHING, NUMBER, NUMBERS, OPTIMISERS, SIZES, TEXT, TRUTH, WHOLE, Kind, one_of
+from fastfedpg.kinds import ANYTHING, NUMBER, NUMBERS, OPTIMISERS, ROWS, SIZES, TEXT, TRUTH, WHOLE, Kind, one_of
 from fastfedpg.parameters import LETTERS, NEEDED, Parameter
 
 SCALARS = "Float[Array, '']"
@@ -40,6 +40,8 @@ def kind_of(name: str, annotation: str, default: Any) -> Kind:
         return one_of(OPTIMISERS)
     if found := re.search(r"Literal\[(.*?)\]", annotation):
         return one_of(tuple(ast.literal_eval(f"({found.group(1)},)")))
+    if re.search(r"\bGraph\b|[Ss]equence\[[\w.]*[Ss]equence\[float\b", annotation):
+        return ROWS
     if re.search(r"tuple\[int, ?\.\.\.\]", annotation):
         return SIZES
     if re.search(r"(?:[Ss]equence|tuple|list)\[float\b", annotation):

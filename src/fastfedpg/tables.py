@@ -22,6 +22,13 @@ ALGORITHMS = Table(
         "minibatch_pg": "algorithms.minibatch_pg:minibatch_pg",
         "heavy_anchor": "algorithms.heavy_anchor:heavy_anchor",
         "independent_pg": "algorithms.independent_pg:independent_pg",
+        "decentralised_pg": "algorithms.decentralised_pg:decentralised_pg",
+        "mdpgt": "algorithms.mdpgt:mdpgt",
+        "pavg": "algorithms.pavg:pavg",
+        "qavg": "algorithms.qavg:qavg",
+        "fednpg_admm": "algorithms.fednpg_admm:fednpg_admm",
+        "fednpg": "algorithms.fednpg:fednpg",
+        "fedkl": "algorithms.fedkl:fedkl",
     },
 )
 
@@ -55,6 +62,7 @@ POLICIES = Table(
         "linear": "policies.makers:linear",
         "fourier": "policies.makers:fourier",
         "mlp": "policies.makers:mlp",
+        "bits": "policies.bits:bits",
     },
     given=("observations", "actions", "normalise"),
 )
@@ -85,6 +93,7 @@ PROBLEMS = Table(
         "cliff-walking": "problems.catalogue.toy_text:cliff_walking",
         "taxi": "problems.catalogue.toy_text:taxi",
         "lqr": "problems.catalogue.basics:lqr",
+        "hard-mdp": "problems.catalogue.hard_mdp:hard_mdp",
         "random": "problems.catalogue.basics:random",
         "garnet": "problems.catalogue.basics:garnet",
         **ENVIRONMENTS.rows,

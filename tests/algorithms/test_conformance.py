@@ -14,10 +14,14 @@ from fastfedpg import (
     ALGORITHMS,
     afedpg,
     centralised_pg,
+    decentralised_pg,
     fast_fedpg,
     fedavg_pg,
     fedhapg_m,
+    fedkl,
     fedlin_pg,
+    fednpg,
+    fednpg_admm,
     fedpg_br,
     fedprox_pg,
     fedsvrpg_m,
@@ -25,9 +29,12 @@ from fastfedpg import (
     incremental_pg,
     independent_pg,
     loop,
+    mdpgt,
     mfpo,
     minibatch_pg,
+    pavg,
     proxskip_pg,
+    qavg,
     rc_pg,
     scaffold_pg,
     simulate,
@@ -57,6 +64,10 @@ class Row(NamedTuple):
     part: int = N  # agents that take part in a round, where the method says who
     roles: bool = False  # whether agent 0 has a part of its own
     alone: Callable[..., np.ndarray] | None = None  # where these are others: (problem, eta, rounds) -> theta
+    step: Callable[..., np.ndarray] | None = None  # or (problem, theta, eta) -> theta: one step of one agent
+    tabular: bool = False  # whether it needs an oracle that knows the MDP, and plays nothing
+    plays: bool = False  # whether it needs one that plays
+    scale: float = 1.0  # of its theta, for tolerances
 
     def in_rounds(self, T: int, of_round: int) -> int:
         """So many in each round, or as many as there were."""
@@ -120,6 +131,47 @@ def lookahead(alpha):
 # A code that loses nothing: what is told apart is the upload and its code, and feedback has nothing to add.
 FLIPPED = Codec(lambda up, key: jax.tree.map(jnp.negative, up), lambda coded: jax.tree.map(jnp.negative, coded))
 
+
+def natural(problem, theta, eta):
+    """theta - eta (Q - V)/(1-gamma)."""
+    Q = tabular_exact.q_values(problem, theta)[0]
+    V = (ref.policy(theta, S, A) * Q).sum(axis=1, keepdims=True)
+    return theta - eta * (Q - V) / (1 - problem.gamma)
+
+
+def projected(problem, theta, eta):
+    """log Proj(pi - eta d Q/(1-gamma)), whose rows are found by bisection."""
+    d_pi, Q = tabular_exact.occupancy(problem, theta)[0], tabular_exact.q_values(problem, theta)[0]
+    x = ref.policy(theta, S, A) - eta * d_pi[:, None] * Q / (1 - problem.gamma)
+    low, high = x.min(axis=1, keepdims=True) - 1, x.max(axis=1, keepdims=True)
+    for _ in range(100):
+        middle = (low + high) / 2
+        over = np.maximum(x - middle, 0).sum(axis=1, keepdims=True) > 1
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+    return np.log(np.maximum(x - high, 1e-30))
+
+
+def sweep(problem, theta, eta):
+    """theta = -1e8 Q with Q <- (1-eta) Q + eta (c + gamma P min_a Q)."""
+    Q = -theta / 1e8
+    return -1e8 * ((1 - eta) * Q + eta * (problem.cost[0] + problem.gamma * problem.P @ Q.min(axis=1)))
+
+
+def admm(problem, theta, eta):
+    """theta - eta y/sqrt(y'g), y = M (g + rho M g), M = (F + rho I)^-1: two sweeps of one agent, rho = .1."""
+    pi, d_pi, g = (
+        ref.policy(theta, S, A),
+        tabular_exact.occupancy(problem, theta)[0],
+        tabular_exact.gradient(problem, theta),
+    )
+    F = np.zeros((S, A, S, A))
+    for s in range(S):
+        F[s, :, s] = d_pi[s] * (np.diag(pi[s]) - np.outer(pi[s], pi[s]))
+    M = np.linalg.inv(F.reshape(d, d) + 0.1 * np.eye(d))
+    y = M @ (g.ravel() + 0.1 * M @ g.ravel())
+    return theta - eta * y.reshape(S, A) / np.sqrt(y @ g.ravel())
+
+
 TABLE = {
     "fast_fedpg": Row(cache(lambda eta: fast_fedpg(eta, H)), (1, 1), (1, 1), H + 1),
     "fast_fedpg-reuse": Row(cache(lambda eta: fast_fedpg(eta, H, reuse=True)), (1, 1), (1, 1), H),
@@ -144,6 +196,28 @@ TABLE = {
     "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),
     "heavy_anchor": Row(cache(lambda eta: heavy_anchor(eta, H, 2)), (1, 1), (1, 1), H, local=2, stretch=(2, 1)),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
+    # On a ring of three everybody has two neighbours.
+    "decentralised_pg": Row(cache(lambda eta: decentralised_pg(eta, "ring")), (2,), (2,), 1, local=1),
+    "mdpgt": Row(cache(lambda eta: mdpgt(eta, "ring")), (4,), (4,), 1, local=1),
+    "pavg": Row(cache(lambda eta: pavg(eta, H)), (1,), (1,), 0, tabular=True, step=natural),
+    "pavg-projected": Row(
+        cache(lambda eta: pavg(eta, H, "projected")), (1,), (1,), 0, tabular=True, step=projected, scale=1e3
+    ),
+    # Conjugate gradients end at a residual of 1e-10.
+    "fednpg_admm": Row(cache(lambda eta: fednpg_admm(eta, 2)), (2, 1), (1, 1), 1, 1, step=admm, scale=1e3),
+    "fednpg": Row(
+        cache(lambda eta: fednpg(eta)),
+        (2, 2),
+        (2, 2),
+        0,
+        1,
+        tabular=True,
+        step=lambda problem, theta, eta: theta - eta / (1 - problem.gamma) * tabular_exact.q_values(problem, theta)[0],
+    ),
+    "fedkl": Row(
+        cache(lambda eta: fedkl(eta, H, beta=0.1, sigma=0.1, epochs=2, minibatches=2)), (1,), (1,), H, plays=True
+    ),
+    "qavg-Q": Row(cache(lambda eta: qavg(eta, H, "Q")), (1,), (1,), 0, tabular=True, step=sweep, scale=1e9),
 }
 PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
 
@@ -152,6 +226,11 @@ PROBLEM = ref.small_problem(N=N, S=S, A=A, seed=30)
 def problem(oracle: str, kernels: bool = False):
     settings = {"gpomdp": {"B": B, "K": K, "baseline": "leave-one-out"}, "exact": {}}[oracle]
     return with_oracle(ref.small_problem(N=N, S=S, A=A, seed=30, kernels=kernels), oracle, **settings)
+
+
+def given(row: Row, oracle: str, kernels: bool = False):
+    """The problem for a row: what needs to know its MDP plays nothing, and what needs to play does."""
+    return problem("exact" if row.tabular else "gpomdp" if row.plays else oracle, kernels)
 
 
 @pytest.fixture(params=TABLE, ids=str)
@@ -163,9 +242,9 @@ def test_every_algorithm_has_a_row():
     assert {name.split("-")[0] for name in TABLE} == set(ALGORITHMS)
 
 
-def same(one, two, tolerance):
+def same(one, two, tolerance, scale=1.0):
     np.testing.assert_array_equal(one.rounds, two.rounds)
-    np.testing.assert_allclose(one.theta, two.theta, atol=tolerance, rtol=0)
+    np.testing.assert_allclose(one.theta, two.theta, atol=tolerance * scale, rtol=0)
     np.testing.assert_allclose(one.returns, two.returns, atol=100 * tolerance, rtol=0)
     assert list(one.metrics) == list(two.metrics)
     for name in one.metrics:
@@ -174,21 +253,21 @@ def same(one, two, tolerance):
 
 def test_loop_equals_simulate_exact(row):
     """theta to 1e-12 in float64, and every metric that follows from it, after every one of 8 rounds."""
-    arguments = (problem("exact"), row.make(0.3), 8, 1)
-    same(loop(*arguments), simulate(*arguments), 1e-12)
+    arguments = (given(row, "exact"), row.make(0.3), 8, 1)
+    same(loop(*arguments), simulate(*arguments), 1e-12, row.scale)
 
 
 def test_loop_equals_simulate_sampled(row):
     """1e-9 over 20 rounds: the same trajectories, drawn from the same counters."""
-    arguments = (problem("gpomdp"), row.make(0.3), 20, 2)
+    arguments = (given(row, "gpomdp"), row.make(0.3), 20, 2)
     looped = loop(*arguments, metrics_every=5)
-    same(looped, simulate(*arguments, metrics_every=5), 1e-9)
-    assert np.abs(looped.theta[0] - looped.theta[1]).max() > 1e-2, "seeds differ"
+    same(looped, simulate(*arguments, metrics_every=5), 1e-9, row.scale)
+    assert row.tabular or np.abs(looped.theta[0] - looped.theta[1]).max() > 1e-2, "seeds differ"
 
 
 def test_loop_equals_simulate_with_some_agents_and_their_own_kernels(row):
     """Two of three agents a round: the others' memory is untouched, and nothing is counted for them."""
-    arguments = (problem("gpomdp", kernels=True), row.make(0.3), 6, 2)
+    arguments = (given(row, "gpomdp", kernels=True), row.make(0.3), 6, 2)
     if row.make(0.3).everybody:
         for run in (loop, simulate):
             with pytest.raises(InputError, match=r"participants = 2 of 3 agents: .* all agents"):
@@ -199,7 +278,7 @@ def test_loop_equals_simulate_with_some_agents_and_their_own_kernels(row):
             simulate(*arguments, participants=2)
         return
     partial = simulate(*arguments, participants=2)
-    same(loop(*arguments, participants=2), partial, 1e-9)
+    same(loop(*arguments, participants=2), partial, 1e-9, row.scale)
     full = simulate(*arguments)
     if row.roles:
         return
@@ -222,8 +301,8 @@ DEPLOYED = pytest.mark.parametrize(
 def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, kernels, participants, rounds, tolerance):
     """Agents behind sockets, reached by Flower's apps: theta after each round, and who took part in it."""
     grid = pytest.importorskip("grid", exc_type=ImportError)
-    p, algorithm = problem(oracle, kernels), row.make(0.3)
-    if algorithm.per_agent:
+    p, algorithm = given(row, oracle, kernels), row.make(0.3)
+    if not row.up:
         with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
             grid.agents_of(p, algorithm, tmp_path)
         with pytest.raises(InputError, match="this algorithm has no server: its agents say nothing to each other"):
@@ -247,7 +326,7 @@ def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, ke
     plain = [*simulate_records(p, algorithm._replace(personalise=None), schedule)] if own else here
     assert [r.round for r in there] == [r.round for r in here] == [*range(rounds + 1)]
     for one, two, common in zip(there, here, plain, strict=True):
-        np.testing.assert_allclose(one.theta, common.theta, atol=tolerance, rtol=0)
+        np.testing.assert_allclose(one.theta, common.theta, atol=tolerance * row.scale, rtol=0)
         np.testing.assert_allclose(one.evaluation.J, two.evaluation.J, atol=100 * tolerance, rtol=0)
         np.testing.assert_allclose(one.rounds_taken, two.rounds_taken, rtol=1e-15)
     assert np.abs(here[-1].theta).max() > 0.01, "theta has moved"
@@ -258,7 +337,7 @@ def test_over_flower_equals_simulate_after_every_round(row, tmp_path, oracle, ke
 
 def test_messages_are_the_declared_arrays_and_nothing_else(row):
     """Every message is vectors of theta's own shape and dtype, and a few numbers; what is counted follows from them."""
-    p, algorithm, theta = problem("gpomdp"), row.make(0.3), jnp.zeros(d)
+    p, algorithm, theta = given(row, "gpomdp"), row.make(0.3), jnp.zeros(d)
     state, down, memory = algorithm.init(theta, N)
     first = lambda tree: jax.tree.map(lambda x: x[0], tree)
     oracle = p.oracle(jnp.asarray(p.tasks[0]))
@@ -299,29 +378,30 @@ def test_nothing_is_traced_a_second_time(row):
     algorithm = row.make(0.3)
     algorithm = algorithm._replace(exchanges=tuple(counted(e) for e in algorithm.exchanges))
     seen = []
-    for _ in simulate_records(problem("exact"), algorithm, Schedule(7, metrics_every=3)):
+    for _ in simulate_records(given(row, "exact"), algorithm, Schedule(7, metrics_every=3)):
         seen.append(len(traces))
     assert len(seen) == 4
     assert seen[1] == seen[-1] > 0
-    list(simulate_records(problem("exact"), algorithm, Schedule(4, first_seed=3)))
+    list(simulate_records(given(row, "exact"), algorithm, Schedule(4, first_seed=3)))
     assert len(traces) == seen[-1], "nor in a second run of the same objects"
 
 
 def test_dtype_is_kept(row):
     """A float32 theta stays float32, in 64-bit mode and under a sweep of float64 step sizes too."""
     result = simulate(
-        problem("gpomdp"), row.make.__wrapped__, 2, theta0=np.zeros(d, np.float32), sweep=np.array([0.1, 0.2])
+        given(row, "gpomdp"), row.make.__wrapped__, 2, theta0=np.zeros(d, np.float32), sweep=np.array([0.1, 0.2])
     )
     assert result.theta.dtype == np.float32
 
 
 def test_vmap_over_eta_and_seeds_equals_single_runs(row):
     etas = [0.1, 0.4]
-    swept = simulate(problem("gpomdp"), row.make.__wrapped__, 4, seeds=2, sweep=etas)
+    p = given(row, "gpomdp")
+    swept = simulate(p, row.make.__wrapped__, 4, seeds=2, sweep=etas)
     assert swept.theta.shape[:2] == (2, 2)
     for k, eta in enumerate(etas):
-        single = simulate(problem("gpomdp"), row.make(eta), 4, first_seed=1)
-        np.testing.assert_allclose(swept.theta[k, 1], single.theta[0], atol=1e-10)
+        single = simulate(p, row.make(eta), 4, first_seed=1)
+        np.testing.assert_allclose(swept.theta[k, 1], single.theta[0], atol=1e-10 * row.scale)
         np.testing.assert_allclose(swept.metrics["drift"][k, 1, 1:], single.metrics["drift"][0, 1:], rtol=1e-8)
 
 
@@ -329,23 +409,26 @@ def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
     if row.part < N or row.roles:
         pytest.skip("whose turn it is, or who has a part of its own, goes by position")
     order = np.array([2, 0, 1])
-    p = problem("gpomdp")
+    p = given(row, "gpomdp")
     permuted = p._replace(tasks=p.tasks[order], ids=p.ids[order])
     one, two = simulate(p, row.make(0.3), 5), simulate(permuted, row.make(0.3), 5)
     expected = one.theta[:, order] if one.theta.ndim == 3 else one.theta
-    np.testing.assert_allclose(two.theta, expected, atol=1e-12)
+    np.testing.assert_allclose(two.theta, expected, atol=1e-12 * row.scale)
 
 
 def test_one_agent_is_the_single_agent_method(row):
     """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps, or what the row says."""
+    if row.plays:
+        return  # its closed forms are in its own file
     alone = ref.small_problem(N=1, S=S, A=A, seed=31)
     theta = np.zeros((S, A))
+    step = row.step or (lambda problem, theta, eta: theta - eta * tabular_exact.gradient(problem, theta))
     for k in range(0 if row.alone else row.in_rounds(4, row.local)):
-        theta = theta - 0.3 * row.stretch[k % len(row.stretch)] * tabular_exact.gradient(alone, theta)
+        theta = step(alone, theta, 0.3 * row.stretch[k % len(row.stretch)])
     if row.alone:
         theta = row.alone(alone, 0.3, 4)
     result = simulate(with_oracle(alone, "exact"), row.make(0.3), 4)
-    np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12)
+    np.testing.assert_allclose(result.theta.reshape(S, A), theta, atol=1e-12 * row.scale)
 
 
 def test_one_agent_with_noise_equals_fedavg():

@@ -21,6 +21,7 @@ from stopped_runs import (
     WHO,
     algorithm,
     every_standing,
+    problem_for,
     recorded_in,
     schedule_of,
     table_of,
@@ -72,11 +73,11 @@ def bits(tree) -> list[bytes]:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_put_away_after_any_round_it_goes_on_as_if_nothing_had_been(name, runtime):
     records, method = RUNTIMES[runtime], algorithm(name)
-    schedule = schedule_of(method)
-    noted, stood = every_standing(records, PROBLEM, method, schedule)
+    problem, schedule = problem_for(method), schedule_of(method)
+    noted, stood = every_standing(records, problem, method, schedule)
     assert [r.round for r in noted] == [0, 3, 6, 7]
     for standing in stood:
-        assert bits(taken_up(records, PROBLEM, method, noted, standing, schedule)) == bits(noted), standing.round
+        assert bits(taken_up(records, problem, method, noted, standing, schedule)) == bits(noted), standing.round
 
 
 @BOTH
@@ -103,10 +104,10 @@ def test_another_own_would_give_other_numbers(runtime):
 def test_one_runtime_goes_on_where_another_stood(name, first, then):
     """Sums are added in another order there, so to rounding only: 1e-9 of numbers of order 1."""
     method = algorithm(name)
-    schedule = schedule_of(method)
-    noted, stood = every_standing(RUNTIMES[first], PROBLEM, method, schedule)
+    problem, schedule = problem_for(method), schedule_of(method)
+    noted, stood = every_standing(RUNTIMES[first], problem, method, schedule)
     for standing in (stood[1], stood[4]):
-        went_on = taken_up(RUNTIMES[then], PROBLEM, method, noted, standing, schedule)
+        went_on = taken_up(RUNTIMES[then], problem, method, noted, standing, schedule)
         for a, b in zip(jax.tree.leaves(went_on), jax.tree.leaves(noted), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-9)
 

@@ -11,9 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fastfedpg.core import Combine, Up, pairwise_sum
-
-SLACK = 1e-9
-"""Rows and columns may miss 1 by so much."""
+from fastfedpg.core import mixing as mixing
 
 
 def _median(ups: Up, who: Any = None, key: Any = None) -> Up:
@@ -61,35 +59,3 @@ def weighted(weights: Any) -> Combine:
         return jax.tree.map(mean, ups)
 
     return Combine(merge, agents=len(w))
-
-
-def mixing(W: Any) -> Combine:
-    """Every agent's own weighted sum over its neighbours, u_i+ = sum_j W_ij u_j: a graph, and no server.
-
-    W is doubly stochastic: no entry is negative, and every row and column sums to 1, so that the mean is kept. Where
-    only some agents take part their rows and columns are taken, and what an agent would have given to those that are
-    absent it keeps itself: W_ii + sum_{j absent} W_ij. The mean of those who take part is then kept if W is symmetric.
-    """
-    W = np.asarray(W, np.float64)
-    if W.ndim != 2 or W.shape[0] != W.shape[1] or not W.size:
-        raise ValueError(f"mixing: W has shape {W.shape}; it must be (N, N)")
-    if not (W >= 0).all():
-        i, j = np.argwhere(~(W >= 0))[0]
-        raise ValueError(f"mixing: W[{i}, {j}] = {W[i, j]:g}; no entry may be negative")
-    for axis, name in ((1, "row"), (0, "column")):
-        sums = W.sum(axis=axis)
-        if (wrong := np.flatnonzero(~(np.abs(sums - 1) <= SLACK))).size:
-            raise ValueError(f"mixing: {name} {wrong[0]} of W sums to {sums[wrong[0]]:.9g}; each must sum to 1")
-    N = len(W)
-
-    def merge(ups: Up, who: Any, key: Any = None) -> Up:
-        def mix(x: Array) -> Array:
-            w = jnp.asarray(W, x.dtype)[who][:, who]
-            if len(x) < N:
-                w = w + jnp.diag(1 - w.sum(axis=1))
-            return jnp.tensordot(w, x, axes=1)
-
-        return jax.tree.map(mix, ups)
-
-    degree = float(np.count_nonzero(W - np.diag(np.diag(W)))) / N
-    return Combine(merge, per_agent=True, degree=degree, agents=N)

@@ -1,21 +1,38 @@
 """A finite MDP as an environment that is played, for policies that are not tables."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.mdp.transitions import Sparse
 from fastfedpg.spaces import Discrete
 
 
-def finite(P: Any, rho: Any) -> Env:
-    """States and actions are numbers; P is (S, A, S) or a Sparse, rho (S,), and a task an agent's reward (S, A)."""
+class Moves(NamedTuple):
+    """Cumulative probabilities of the successors and the starts; with a leading axis, each agent's own."""
+
+    p: Any  # (S, A, W)
+    to: Any  # (S, A, W) which states they are, or nothing where they are all
+    rho: Any  # (S,)
+
+
+def moves(P: Any, rho: Any) -> Moves:
+    """Of P (S, A, S) or a Sparse, and rho (S,); or with an agent axis."""
     sparse = isinstance(P, Sparse)
-    p, rho = jnp.cumsum(jnp.asarray(P.p if sparse else P), axis=-1), jnp.cumsum(jnp.asarray(rho))
-    S, A, W = *p.shape[:2], p.shape[2]
-    to = jnp.asarray(P.next) if sparse else None
+    return Moves(
+        np.cumsum(P.p if sparse else P, axis=-1), np.asarray(P.next) if sparse else (), np.cumsum(rho, axis=-1)
+    )
+
+
+def finite(S: int, A: int, shared: Moves | None) -> Env:
+    """States and actions are numbers; a task is an agent's reward (S, A), or its own `Moves` and that."""
+    common = jax.tree.map(jnp.asarray, shared)
+
+    def parts(task: Any) -> tuple[Moves, Any]:
+        return (common, task) if common is not None else task
 
     def drawn(cumulative: Any, key: Any) -> Any:
         # Scaled by the last entry, which is 1 to rounding: no draw falls behind it.
@@ -24,13 +41,15 @@ def finite(P: Any, rho: Any) -> Env:
         )
 
     def reset(task: Any, key: Any) -> tuple[Any, Any]:
-        s = drawn(rho, key).astype(jnp.int32)
-        return s, s[None].astype(p.dtype)
+        here, _ = parts(task)
+        s = drawn(here.rho, key).astype(jnp.int32)
+        return s, s[None].astype(here.p.dtype)
 
     def step(task: Any, s: Any, action: Any, key: Any) -> Step:
+        here, reward = parts(task)
         a = action[0].astype(jnp.int32)
-        w = jnp.minimum(drawn(p[s, a], key), W - 1)
-        new = (w if to is None else to[s, a, w]).astype(jnp.int32)
-        return Step(new, new[None].astype(p.dtype), task[s, a], jnp.bool_(False))
+        w = jnp.minimum(drawn(here.p[s, a], key), here.p.shape[-1] - 1)
+        new = (w if isinstance(here.to, tuple) else here.to[s, a, w]).astype(jnp.int32)
+        return Step(new, new[None].astype(here.p.dtype), reward[s, a], jnp.bool_(False))
 
     return Env(reset, step, Discrete(S), Discrete(A))

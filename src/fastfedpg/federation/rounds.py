@@ -161,7 +161,7 @@ class Rounds:
             for i in who:
                 hashes[i] = made[i]
             key = key_for(seed, t, e.name)
-            up = combined(e, stack(ups), np.array(who), key)
+            up = combined(e, self.problem.N, stack(ups), np.array(who), key)
             state, down = moved(e, share, state, down, up, key, who, ids)
         if not finite(self.algorithm.policy(state)):
             raise Diverged(t + 1, None, None, seed)

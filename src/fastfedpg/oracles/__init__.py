@@ -20,6 +20,7 @@ _PLAYED = ("reinforce", "gpomdp", "actor_critic")
 ANSWERED_BY: dict[str, tuple[str, ...]] = {
     "log_prob": _PLAYED,
     "credit": _PLAYED,
+    "kl": _PLAYED,
     "transitions": _PLAYED,
     "tabular": ("exact", "truncated"),
     "anywhere": ("exact", "truncated"),

@@ -33,14 +33,18 @@ class Game(NamedTuple):
     tau: float = 0.0
 
     def costs(self, theta: Theta, episodes: Episodes) -> Costs:
-        """c_k = scale (offset - r_k) + tau log pi(a_k|o_k), a plain number; 0 after the end, NaN where r_k can't be."""
+        """c_k = scale (offset - r_k) + tau log pi(a_k|o_k), a plain number; 0 after the end, NaN where r_k can't be.
+
+        A policy may have another `surprise` than its log-probability.
+        """
         return lax.stop_gradient(self.costs_at(theta, episodes))
 
     def costs_at(self, theta: Theta, episodes: Episodes) -> Costs:
         """The same as a function of theta, which can be differentiated."""
         c = self.plain_costs(episodes)
         if self.tau:
-            c = c + self.tau * self.log_prob(theta, episodes)
+            surprise = self.policy.surprise or self.policy.log_prob
+            c = c + self.tau * surprise(theta, episodes.observations[:, :-1], episodes.choices)
         return jnp.where(episodes.alive, c, 0)
 
     def plain_costs(self, episodes: Episodes) -> Costs:
@@ -90,6 +94,10 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         ends = last_steps(alive) & terminated[:, None]
         return Transitions(seen[:, :-1], choices, c, seen[:, 1:], alive, ends)
 
+    def kl(theta: Theta, other: Theta, batch: Weighed) -> Costs:
+        assert game.policy.kl is not None
+        return jnp.where(batch.episodes.alive, game.policy.kl(theta, other, batch.episodes.observations[:, :-1]), 0)
+
     return Oracle(
         init,
         sample,
@@ -100,6 +108,7 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         credit=credit,
         transitions=transitions,
         B=B,
+        kl=None if game.policy.kl is None else kl,
     )
 
 

@@ -190,6 +190,10 @@ def _oracle(
         r, discount = costs(theta)
         return weights(discount * r[batch.visited])
 
+    def kl(theta: Theta, other: Theta, batch: Trajectories) -> Float[Array, "B K"]:
+        log_pi, log_other = (finite.log_softmax_policy(x, S, A) for x in (theta, other))
+        return jnp.sum(jnp.exp(log_pi) * (log_pi - log_other), axis=1)[batch.states]
+
     def transitions(batch: Trajectories) -> Transitions:
         """K - 1 steps: the state after the last is not drawn."""
         s, a, yes = batch.states, batch.actions, jnp.ones(batch.visited[..., 1:].shape, bool)
@@ -197,9 +201,8 @@ def _oracle(
         return Transitions(s[..., :-1], a[..., :-1], paid[..., :-1], s[..., 1:], yes, ~yes)
 
     steps = lambda batch: batch.visited.size
-    return Oracle(
-        lambda key: (), sample, gradient, steps, log_prob=log_prob, credit=credit, transitions=transitions, B=B
-    )
+    known = Oracle(lambda key: (), sample, gradient, steps)
+    return known._replace(log_prob=log_prob, credit=credit, transitions=transitions, kl=kl, B=B)
 
 
 def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Array], *given: Any) -> Array:

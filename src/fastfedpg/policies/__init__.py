@@ -1,5 +1,6 @@
 """Policies on a flat theta, for NumPy and JAX alike: a network for the observations, a distribution for the actions."""
 
+from fastfedpg.policies.bits import bits
 from fastfedpg.policies.makers import fourier, linear, log_linear, mlp, regulator, table
 from fastfedpg.policies.policy import Acting, Policy
 from fastfedpg.policies.settings import make, takes
@@ -9,6 +10,7 @@ __all__ = [
     "POLICIES",
     "Acting",
     "Policy",
+    "bits",
     "fourier",
     "linear",
     "log_linear",

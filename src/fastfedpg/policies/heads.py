@@ -58,6 +58,14 @@ class Softmax(NamedTuple):
         chosen = xp.where(np.arange(z.shape[-1]) == self.split(choice), z, 0).sum(-1, keepdims=True)
         return self.joined(chosen - xp.log(xp.exp(z).sum(-1, keepdims=True))).sum(-1)
 
+    def kl(self, xp: Any, theta: Theta, z: Rows, other: Theta, there: Rows) -> Any:
+        """sum_a pi(a) (log pi(a) - log other(a)), added over the choices; of what is not there, 0."""
+        log = lambda z: z - xp.log(xp.exp(z).sum(-1, keepdims=True))
+        mine, its = log(self.parts(xp, z)), log(self.parts(xp, there))
+        found = xp.isfinite(mine)
+        apart = xp.where(found, mine, 0) - xp.where(found, its, 0)
+        return self.joined((xp.exp(mine) * apart).sum(-1, keepdims=True)).sum(-1)
+
     # One softmax needs no axis k: (…, 1) is what it takes and gives already.
 
     def parts(self, xp: Any, z: Rows) -> Any:
@@ -142,6 +150,12 @@ class Gaussian(NamedTuple):
             twice = 2 * abs(x)
             terms = terms + (math.log(4) - twice - 2 * xp.log1p(xp.exp(-twice)))
         return -terms.sum(-1) - self.constant
+
+    def kl(self, xp: Any, theta: Theta, z: Rows, other: Theta, there: Rows) -> Any:
+        """sum (log s' - log s + (s^2 + (z - z')^2) / (2 s'^2) - 1/2); neither c + h x nor tanh changes it."""
+        mine, its = self.log_stds(theta), self.log_stds(other)
+        terms = its - mine + (xp.exp(2 * mine) + (z - there) ** 2) * xp.exp(-2 * its) / 2
+        return (terms - 0.5).sum(-1)
 
     def log_stds(self, theta: Theta) -> Any:
         """Learned, or as given."""

@@ -28,7 +28,7 @@ def table(
 ) -> Policy:
     """A row of numbers for each observation: for discrete actions Eq. (2), with theta_{s,a} state after state."""
     head = _head(actions, log_std, learn_std, squash)
-    return _joined(entered(observations, normalise), networks.table(observations, head.q), head)
+    return joined(entered(observations, normalise), networks.table(observations, head.q), head)
 
 
 def linear(
@@ -68,13 +68,13 @@ def log_linear(
     """
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
     if features is None:
-        return _joined(seen, networks.linear(seen, head.q, bias=isinstance(observations, Box)), head)
+        return joined(seen, networks.linear(seen, head.q, bias=isinstance(observations, Box)), head)
     shape = np.shape(features(np.zeros((2, 3, observations.width))))
     if len(shape) != 3 or shape[:2] != (2, 3) or not shape[2]:
         raise InputError(
             f"features make {shape} of observations {(2, 3, observations.width)}; they must make (2, 3, p), with p >= 1"
         )
-    return _joined(seen, networks.Featured(seen, features, shape[2], head.q), head)
+    return joined(seen, networks.Featured(seen, features, shape[2], head.q), head)
 
 
 def fourier(
@@ -95,7 +95,7 @@ def fourier(
         raise InputError(f"bandwidth = {bandwidth:g}; it must be a positive number")
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
     check_fits(f"features = {features}", 8 * features * (seen.width + head.q), "take fewer")
-    return _joined(seen, networks.fourier(seen, features, bandwidth, seed, head.q), head)
+    return joined(seen, networks.fourier(seen, features, bandwidth, seed, head.q), head)
 
 
 def mlp(
@@ -114,14 +114,14 @@ def mlp(
     head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
     network = networks.mlp(seen, units, head.q)
     check_fits(f"hidden = {'x'.join(map(str, units))}", 8 * network.size, "take smaller layers")
-    return _joined(seen, network, head)
+    return joined(seen, network, head)
 
 
 def regulator(n: int, m: int, noise: float = 0.0) -> Policy:
     """A regulator's inputs -F x, with normal numbers of this standard deviation around them; theta is F (m, n)."""
     head = gaussian(box(m), math.log(noise) if noise else -NEVER, learn_std=False, squash=False)
     seen = Numbers(n, 0)
-    return _joined(seen, networks.Gain(seen, m), head)
+    return joined(seen, networks.Gain(seen, m), head)
 
 
 NEVER = 1e30
@@ -141,7 +141,7 @@ class PolicyParts(NamedTuple):
 
     seen: Input
     network: Network
-    head: Head
+    head: Any  # a `Head`, or one with the same methods
 
     def init(self, key: Any) -> Any:
         """Where each of them starts."""
@@ -161,12 +161,24 @@ class PolicyParts(NamedTuple):
         xp = module(theta, observation, choice)
         return self.head.log_prob(xp, theta, self.network.output(xp, theta, observation), choice)
 
+    def surprise(self, theta: Theta, observation: Rows, choice: Rows) -> Any:
+        """The head's, where it has another than its log-probability."""
+        xp = module(theta, observation, choice)
+        return self.head.surprise(xp, theta, self.network.output(xp, theta, observation), choice)
+
+    def kl(self, theta: Theta, other: Theta, observation: Rows) -> Any:
+        """The head's, given both networks' outputs."""
+        xp = module(theta, other, observation)
+        z, there = (self.network.output(xp, x, observation) for x in (theta, other))
+        return self.head.kl(xp, theta, z, other, there)
+
     def enter(self, theta: Theta, observation: Rows, M: Any) -> Rows:
         """x M, for the x that the network sees: another network, such as a critic's, can begin with it."""
         return self.seen.times(module(theta, observation, M), theta, observation, M)
 
 
-def _joined(seen: Input, network: Network, head: Head) -> Policy:
+def joined(seen: Input, network: Network, head: Any) -> Policy:
+    """The policy of an input, a network and a head."""
     # Methods of values, and not closures: a policy is pickled to where it plays.
     parts, size = PolicyParts(seen, network, head), seen.frozen + network.size + len(head.last)
     moments = with_moments if seen.frozen else None
@@ -180,4 +192,6 @@ def _joined(seen: Input, network: Network, head: Head) -> Policy:
         seen.width,
         parts.enter,
         moments,
+        parts.surprise if hasattr(head, "surprise") else None,
+        parts.kl,
     )

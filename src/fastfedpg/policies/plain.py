@@ -18,6 +18,7 @@ import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.policies import networks
+from fastfedpg.policies.bits import Bits
 from fastfedpg.policies.heads import Softmax
 from fastfedpg.policies.inputs import OneHot
 from fastfedpg.policies.policy import Policy
@@ -30,6 +31,9 @@ def arrays(policy: Policy, theta: np.ndarray) -> dict[str, np.ndarray]:
     seen, network, head = policy.parts
     theta = np.asarray(theta, np.float64)
     layers = _layers(network, theta)
+    if isinstance(head, Bits):  # a table still: of every action's log-probability
+        ((kind, W, b),) = layers
+        layers, head = [(kind, head.logits(np, W), b[: len(head.where)])], head.flat
     found: dict[str, Any] = {"layers": np.array([kind for kind, _, _ in layers])}
     for k, (_, W, b) in enumerate(layers):
         found |= {f"W{k}": W, f"b{k}": b}

@@ -23,6 +23,8 @@ class Policy(NamedTuple):
     width: int  # of the vector x that networks see: the observation, perhaps normalised, or one-hot
     enter: Callable[[Any, Any, Any], Any]  # (theta, observation (…, o), M (width, q)) -> x M (…, q)
     normalise: Callable[[Any, Any, Any], Any] | None = None  # (theta, mean (o,), std (o,)) -> theta
+    surprise: Callable[[Any, Any, Any], Any] | None = None  # what tau multiplies in the cost, if not log_prob
+    kl: Callable[[Any, Any, Any], Any] | None = None  # (theta, other, observation (…, o)) -> KL(pi_theta || pi_other)
 
     @property
     def parts(self) -> Any:

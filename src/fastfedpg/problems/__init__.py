@@ -13,6 +13,7 @@ from fastfedpg.problems.base import AnyProblem, KnownProblem
 from fastfedpg.problems.by_name import foreign, own_environments
 from fastfedpg.problems.catalogue.basics import compromise, garnet, random
 from fastfedpg.problems.catalogue.grids import compromise_grid, mazes, windy_cliff
+from fastfedpg.problems.catalogue.hard_mdp import hard_mdp
 from fastfedpg.problems.catalogue.lines import opposed_line, river_swim
 from fastfedpg.problems.catalogue.toy_text import cliff_walking, frozen_lake, taxi
 from fastfedpg.problems.grid import Grid
@@ -88,6 +89,7 @@ __all__ = [
     "exact",
     "frozen_lake",
     "garnet",
+    "hard_mdp",
     "load",
     "lqr_exact",
     "make",

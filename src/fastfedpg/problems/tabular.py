@@ -12,9 +12,8 @@ import numpy as np
 from fastfedpg import policies
 from fastfedpg.core import Evaluate, Oracle, Problem, Task
 from fastfedpg.envs.environments import Environments
-from fastfedpg.envs.finite_env import finite
+from fastfedpg.envs.finite_env import finite, moves
 from fastfedpg.envs.jax_env import play
-from fastfedpg.errors import InputError
 from fastfedpg.oracles import ORACLES, preparation
 from fastfedpg.policies import Acting
 from fastfedpg.problems import tabular_exact
@@ -136,25 +135,26 @@ class TabularProblem(TabularArrays):
             tasks: Task = self.cost
             of_task = lambda cost: build(model, cost)
         else:
-            P = jax.tree.map(lambda x: np.broadcast_to(x, (self.N, *x.shape[-3:])), self.P)
-            rho = np.broadcast_to(self.rho, (self.N, self.S))
-            tasks = (prepare(P, rho), self.cost)
+            tasks = (prepare(*self._each()), self.cost)
             of_task = lambda task: build(*task)
         ids = np.arange(self.N, dtype=np.int32)
         return Problem(tasks, ids, of_task, self.evaluator(tau), np.zeros(self.S * self.A))
 
+    def _each(self) -> tuple[Any, np.ndarray]:
+        """Every agent's own P and rho, also where one is shared."""
+        P = jax.tree.map(lambda x: np.broadcast_to(x, (self.N, *x.shape[-3:])), self.P)
+        return P, np.broadcast_to(self.rho, (self.N, self.S))
+
     def as_environments(self) -> Environments:
         """The same, played: for policies that are no table, and for the critic."""
-        if not self.shared:
-            raise InputError(
-                f"problem '{self.name}' gives its agents dynamics of their own; as environments they must share them"
-            )
-        env = finite(self.P, self.rho)
+        own = moves(*self._each()) if not self.shared else None
+        env = finite(self.S, self.A, moves(self.P, self.rho) if own is None else None)
+        reward = np.asarray(self.reward)
         return Environments(
             self.name,
             env.observations,
             env.actions,
-            np.asarray(self.reward),
+            reward if own is None else (own, reward),
             partial(play, env),
             horizon=math.ceil(math.log(LEFT) / math.log(self.gamma)) if self.gamma > LEFT else 1,
             gamma=self.gamma,

@@ -151,7 +151,7 @@ def one_round(
             logged.append(info.extra)
         extra |= {name: float(np.mean([each[name] for each in logged])) for name in logged[0]}
         key = key_for(seed, t, e.name)
-        up = combined(e, stack(ups), jnp.asarray(who), key)
+        up = combined(e, problem.N, stack(ups), jnp.asarray(who), key)
         ids = problem.ids[np.array(who)] if algorithm.per_agent else None
         state, down = moved(e, len(who) / problem.N, state, down, up, key, who, ids)
     if not finite(algorithm.policy(state)):

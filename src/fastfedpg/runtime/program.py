@@ -200,6 +200,7 @@ class Some(NamedTuple):
     take: Callable[[Any], Any]
     put: Callable[[Any, Any], Any]
     absent: Any  # of those that are computed, which do not take part
+    n: int  # of all on this device
 
 
 def _taking_part(layout: Layout, seed: Any, t: Any, n: int) -> Some:
@@ -207,13 +208,13 @@ def _taking_part(layout: Layout, seed: Any, t: Any, n: int) -> Some:
     N, none = n * layout.shards, jnp.zeros((), bool)
     who = participants_of(seed, t, N, layout.m, layout.order, layout.speeds)
     if _all_in_order(layout, N):
-        return Some(who, lambda tree: tree, lambda tree, new: new, none)
+        return Some(who, lambda tree: tree, lambda tree, new: new, none, n)
     if layout.mesh is None:
         take = lambda tree: jax.tree.map(lambda x: x[who], tree)
-        return Some(who, take, lambda tree, new: jax.tree.map(lambda x, v: x.at[who].set(v), tree, new), none)
+        return Some(who, take, lambda tree, new: jax.tree.map(lambda x, v: x.at[who].set(v), tree, new), none, n)
     here = _own(jnp.zeros(N, bool).at[who].set(True), n)
     keep = lambda x, v: jnp.where(here.reshape(n, *(1,) * (x.ndim - 1)), v, x)
-    return Some(who, lambda tree: tree, lambda tree, new: jax.tree.map(keep, tree, new), ~here)
+    return Some(who, lambda tree: tree, lambda tree, new: jax.tree.map(keep, tree, new), ~here, n)
 
 
 def _all_in_order(layout: Layout, N: int) -> bool:
@@ -227,15 +228,14 @@ def _own(x: Any, n: int) -> Any:
 
 def _combined(e: Exchange, layout: Layout, some: Some, ups: Up, key: Any) -> Up:
     """What the server sees. Where a device has a power-of-two block of agents that can be summed, only sums travel."""
-    combine = e.combine
+    n = some.n
+    N, combine = n * layout.shards, e.combine.of(n * layout.shards)
     if layout.mesh is None or not combine.sent:
-        return combined(e, ups, some.who, key)
-    n = len(jax.tree.leaves(ups)[0])
-    N = n * layout.shards
+        return combined(e, N, ups, some.who, key)
     gather = lambda tree: jax.tree.map(lambda x: lax.all_gather(x, AXIS, tiled=True), tree)
     if combine.block is not None and combine.finish is not None and _all_in_order(layout, N) and n & (n - 1) == 0:
         return combine.finish(gather(combine.block(ups)), ups, N)
-    up = combined(e, jax.tree.map(lambda x: x[some.who], gather(ups)), some.who, key)
+    up = combined(e, N, jax.tree.map(lambda x: x[some.who], gather(ups)), some.who, key)
     if combine.per_agent:
         up = jax.tree.map(lambda x: _own(jnp.zeros((N, *x.shape[1:]), x.dtype).at[some.who].set(x), n), up)
     return up

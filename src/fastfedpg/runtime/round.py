@@ -43,9 +43,9 @@ def heard(e: Exchange, sent: Any) -> Up:
     return sent if e.codec is None else e.codec.decode(sent)
 
 
-def combined(e: Exchange, ups: Up, who: Any, key: RngKey) -> Up:
-    """What the server's half sees of the uploads of the agents at the positions `who`; `key` is the server's."""
-    return e.combine.merge(ups, who, jax.random.fold_in(key, COMBINE))
+def combined(e: Exchange, N: int, ups: Up, who: Any, key: RngKey) -> Up:
+    """What the server's half sees of the uploads of those of N agents at the positions `who`; `key` is the server's."""
+    return e.combine.of(N).merge(ups, who, jax.random.fold_in(key, COMBINE))
 
 
 def served(e: Exchange, share: float, state: State, up: Up, key: RngKey, ids: Any = None) -> tuple[State, Down]:

@@ -93,9 +93,9 @@ class Schedule:
                     f"speeds = {self.speeds}; there must be a positive number for each of {problem.N} agents"
                 )
         for e in algorithm.exchanges:
-            if e.combine.agents not in (None, problem.N):
+            if (fits := e.combine.of(problem.N).agents) not in (None, problem.N):
                 raise InputError(
-                    f"exchange '{e.name}' combines the uploads of {e.combine.agents} agents, and there are {problem.N}"
+                    f"exchange '{e.name}' combines the uploads of {fits} agents, and there are {problem.N}"
                 )
         check_answers(algorithm, problem.oracle(jax.tree.map(lambda x: x[0], problem.tasks)))
         names = [e.name for e in algorithm.exchanges]
@@ -138,11 +138,12 @@ def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
     """Refuse an algorithm that needs what the oracle does not answer, by name."""
     for need in algorithm.needs:
         names = need.split(" or ")
-        if not any(getattr(oracle, name, None) for name in names):
+        if all(getattr(oracle, name, None) in (None, False) for name in names):
             said = f"the algorithm needs {need}, which the problem's oracle does not answer"
             if not {*names} <= {*ANSWERED_BY}:
                 raise InputError(f"{said}, nor any other: what can be needed is {', '.join(ANSWERED_BY)}")
-            raise InputError(f"{said}; these do: {', '.join(by for name in names for by in ANSWERED_BY[name])}")
+            who = dict.fromkeys(by for name in names for by in ANSWERED_BY[name])
+            raise InputError(f"{said}; these do: {', '.join(who)}")
 
 
 RESERVED = ("own", "participants")

@@ -78,7 +78,7 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
     walked, _ = in_form(problem, algorithm, theta)
     every = [
         # Where each agent is its own server, what it hears are its neighbours' uploads.
-        (e.combine.degree, up, up if e.combine.per_agent else down)
+        (e.combine.of(problem.N).degree, up, up if e.combine.per_agent else down)
         for number, (e, up, down) in enumerate(zip(algorithm.exchanges, walked.ups, walked.downs, strict=True))
         if number >= algorithm.opening and e.combine.sent
     ]
@@ -119,6 +119,7 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int
         tabular=lambda: Tabular(jnp.ones((1, d, 1)), jnp.zeros((1, d)), jnp.ones(1), 0.0),
         transitions=lambda batch: Transitions(nothing, nothing, jnp.zeros((1, 1)), nothing, no, no),
         B=B,
+        kl=lambda theta, other, batch: jnp.zeros((1, 1), theta.dtype),
     )
 
 
@@ -143,7 +144,7 @@ def walk(algorithm: Algorithm, oracle: Oracle, theta: Any, N: int, i: int = 0) -
         steps = walked.steps + info.steps if number >= algorithm.opening else walked.steps
         walked = Walked([*walked.ups, sent], [*walked.downs, down], steps, {**walked.extra, **info.extra})
         every = jax.tree.map(lambda x: jax.ShapeDtypeStruct((N, *x.shape), x.dtype), heard(e, sent))
-        form = jax.eval_shape(partial(combined, e), every, jnp.arange(N), key)
+        form = jax.eval_shape(partial(combined, e, N), every, jnp.arange(N), key)
         seen = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), form)
         state, down = served(e, 1.0, state, first(seen) if e.combine.per_agent else seen, key)
     return walked._replace(policy=policy, began=began, ended=(state, down, memory, own) if began else ())

@@ -6,10 +6,32 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Down, Exchange, Info, Memory, Oracle, Own, RngKey, State, Sums, Theta, alone, mean
+from fastfedpg.core import (
+    Algorithm,
+    Combine,
+    Down,
+    Exchange,
+    Info,
+    Memory,
+    Oracle,
+    Own,
+    RngKey,
+    State,
+    Sums,
+    Theta,
+    alone,
+    mean,
+    pairwise_mean,
+)
 
 Normalise = Callable[[Theta, Any, Any], Theta]
 """From theta and the observations' mean and standard deviation, each (o,), to theta."""
+
+to_all = Combine(
+    lambda ups, who=None, key=None: jax.tree.map(lambda x, m: jnp.broadcast_to(m, x.shape), ups, pairwise_mean(ups)),
+    per_agent=True,
+)
+"""The mean, which agents on a graph have after enough messages to their neighbours."""
 
 
 def normalised(algorithm: Algorithm, o: int, normalise: Normalise) -> Algorithm:
@@ -28,8 +50,11 @@ def normalised(algorithm: Algorithm, o: int, normalise: Normalise) -> Algorithm:
     def begin(state: State, sums: Sums, share: float, key: RngKey) -> tuple[State, Down]:
         centre = sums.x / sums.n
         spread = jnp.sqrt(jnp.maximum(sums.xx / sums.n - centre**2, 0))
-        state, down, _ = algorithm.init(normalise(algorithm.policy(state), centre, spread), 1)
+        every = jax.tree.map(lambda x: x[None], state) if algorithm.per_agent else state
+        theta = algorithm.policy(every).reshape(-1)
+        state, down, _ = algorithm.init(normalise(theta, centre, spread), 1)
         return jax.tree.map(lambda x: x[0], (state, down)) if algorithm.per_agent else (state, down)
 
-    opening = Exchange("observations", measure, begin, alone if algorithm.per_agent else mean)
+    own = alone if not any(e.combine.sent for e in algorithm.exchanges) else to_all
+    opening = Exchange("observations", measure, begin, own if algorithm.per_agent else mean)
     return algorithm._replace(exchanges=(opening, *algorithm.exchanges), opening=algorithm.opening + 1)

@@ -1,0 +1,87 @@
+"""The problem of Labbi et al.: the numbers of their arrays, and that its best common policy is random."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fastfedpg import fedavg_pg, policies, simulate, with_oracle, with_policy
+from fastfedpg.problems import hard_mdp, tabular_exact
+
+SURE = 60.0
+"""A logit beside zeros: everything else has probability e^-60."""
+
+
+def value(policy, agents=2):
+    """The mean return of probabilities (7, 4)."""
+    problem = hard_mdp(agents)
+    return tabular_exact.returns(problem, problem.theta_of(policy)).mean()
+
+
+def always(*actions):
+    return np.eye(4)[list(actions)]
+
+
+def test_its_arrays():
+    """Rows by hand: state 0 of either kind, the way up by action 3, and what pays."""
+    problem = hard_mdp(4)
+    assert problem.own_kernels
+    assert (problem.S, problem.A, problem.N, problem.gamma) == (7, 4, 4, 0.99)
+    np.testing.assert_allclose(problem.P.sum(axis=-1), 1, rtol=1e-15)
+    to = lambda i, s, a: {t: round(p, 3) for t, p in enumerate(problem.P[i, s, a]) if p}
+    assert [to(i, 0, a) for i in (0, 2) for a in range(4)] == [{0: 1}, {0: 1}, {1: 1}, {1: 1}] * 2
+    assert [to(i, 0, a) for i in (1, 3) for a in range(4)] == [{2: 1}, {2: 1}, {0: 1}, {0: 1}] * 2
+    assert [to(0, s, 3) for s in (3, 4, 5, 6)] == [{3: 0.9, 4: 0.1}, {3: 0.1, 5: 0.9}, {4: 0.1, 5: 0.1, 6: 0.8},
+                                                  {0: 0.9, 6: 0.1}]  # fmt: skip
+    assert to(1, 3, 2) == {3: 0.2, 4: 0.8}
+    assert to(1, 6, 1) == {4: 0.1, 5: 0.8, 6: 0.1}
+    np.testing.assert_array_equal(problem.P[0, 1:], problem.P[1, 1:])
+    assert problem.reward[3, 3].tolist() == [0.1, 0.2, 0, 0]
+    assert problem.reward[:, 1:3].min() == 1
+    assert not hard_mdp(1).own_kernels
+
+
+def test_the_published_values():
+    """Mean return from the uniform start, by exact evaluation: the uniform policy; always actions 3, 3, 3, 2, 3, 3, 3;
+    and the same with state 0 half {0, 1}, half {2, 3}."""
+    assert value(np.full((7, 4), 0.25)) == pytest.approx(82.07605093123959, abs=1e-9)
+    best = always(3, 3, 3, 2, 3, 3, 3)
+    assert value(best) == pytest.approx(63.06464059922057, abs=1e-9)
+    mixed = best.copy()
+    mixed[0] = 0.25
+    assert value(mixed) == pytest.approx(96.87481872547217, abs=1e-9)
+    assert value(mixed, agents=6) == pytest.approx(96.87481872547217, abs=1e-9), "half of the agents each"
+
+
+def test_no_deterministic_policy_is_as_good_as_chance():
+    """All of them, but for states 1 and 2, where nothing depends on actions, and with 2 representatives in state 0."""
+    problem = hard_mdp()
+    every = [(a, 0, 0, *rest) for a in (0, 3) for rest in itertools.product(range(4), repeat=4)]
+    thetas = np.stack([SURE * always(*actions).ravel() for actions in every])
+    least = problem.evaluator()(thetas).returns.mean(axis=1).max()
+    assert least == pytest.approx(63.06464059922057, abs=1e-9)
+
+
+def test_it_can_be_played():
+    """With kernels of their own the agents' episodes differ: action 3 in state 0 frees even agents alone. A table's
+    return over 99 steps, undiscounted, of the policy that always takes action 3, from the chain itself."""
+    problem = hard_mdp()
+    played = problem.as_environments()
+    K, episodes = 30, 4000
+    bound = with_policy(
+        played, policies.table(played.observations, played.actions), "gpomdp", B=2, K=K, episodes=episodes
+    )
+    theta = SURE * always(*[3] * 7).ravel()
+    found = bound.evaluate(theta[None]).returns[0]
+    for i in range(2):
+        d, mean = problem.rho.copy(), 0.0
+        for _ in range(K):
+            mean, d = mean + d @ problem.reward[i, :, 3], d @ problem.P[i, :, 3]
+        assert found[i] == pytest.approx(mean, abs=5 * K / 2 / episodes**0.5)
+    assert found[0] > found[1] + 5
+
+
+def test_fedavg_learns_chance():
+    """From the uniform policy, exact gradients: better than every deterministic policy, and than it began."""
+    found = simulate(with_oracle(hard_mdp(), "exact"), fedavg_pg(0.05, 5), 40, metrics_every=40)
+    assert found.returns[0, -1].mean() > found.returns[0, 0].mean() > 63.07
