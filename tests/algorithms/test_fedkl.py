@@ -50,8 +50,8 @@ def test_the_oracle_s_kl_is_that_of_the_states_it_visited():
 @pytest.mark.parametrize("xp", [np, jnp])
 def test_kl_is_the_mean_of_log_ratios(actions, settings, xp):
     """E_theta[log pi_theta(a|o) - log pi_other(a|o)] over 100,000 choices, within 5 standard errors; 0 to itself."""
-    policy = make("linear", box(2), actions, settings=settings)
-    theta, other = (xp.asarray(0.5 * RNG.normal(size=policy.size)) for _ in range(2))
+    policy, rng = make("linear", box(2), actions, settings=settings), np.random.default_rng(97)
+    theta, other = (xp.asarray(0.5 * rng.normal(size=policy.size)) for _ in range(2))
     seen = np.tile([0.3, -0.8], (100_000, 1))
     noise = np.asarray(policy.noise(key_for(0, 0, "kl", 0), (100_000,), jnp.float64))
     choice = policy.choose(np.asarray(theta), seen, noise)
@@ -98,7 +98,7 @@ def written_out(x, beta, sigma, rows=slice(None)):
 
 def test_the_surrogate_by_loops():
     """With the anchor THETA, at another x; on all trajectories, and on the second and fourth."""
-    x = jnp.asarray(RNG.normal(size=d) * 3)
+    x = jnp.asarray(np.random.default_rng(98).normal(size=d) * 3)
     for part, rows in ((EVERY, slice(None)), (EVERY.at[jnp.array([0, 2])].set(False), [1, 3])):
         found = surrogate(x, ORACLE, THETA, OLD, BATCH, CREDIT, part, 0.3, 0.7)
         assert float(found) == pytest.approx(written_out(x, 0.3, 0.7, rows), rel=1e-12)

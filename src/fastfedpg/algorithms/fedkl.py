@@ -23,6 +23,9 @@ from fastfedpg.core import (
 MOST, CAP, CUT = 20.0, 10.0, 1e-8
 """The largest penalties, the largest ratio of probabilities, and what a KL below a square root is at least."""
 
+PARTS = 2**31 - 1
+"""Folded into a batch's key for how it is split: no trajectory's number."""
+
 
 class Penalties(NamedTuple):
     """What an agent keeps: the weights of its two penalties."""
@@ -104,7 +107,7 @@ def fedkl(
             x, own, kept, info = carry
             drawn = jax.random.fold_in(key, l)
             batch, own = oracle.sample(x, own, drawn, None)
-            new, KL, root = fit(oracle, theta, x, own, batch, kept, jax.random.fold_in(drawn, H))
+            new, KL, root = fit(oracle, theta, x, own, batch, kept, jax.random.fold_in(drawn, PARTS))
             info = Info(info.drift + squared_norm(x - theta), info.steps + oracle.steps(batch))
             return (new, own, adapted(kept, KL, root), info), None
 
