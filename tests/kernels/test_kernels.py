@@ -126,6 +126,27 @@ def test_an_oracle_uses_them_and_says_the_same_without(monkeypatch):
     np.testing.assert_allclose(g, plain_g, rtol=0, atol=1e-14)
 
 
+def test_where_there_is_more_than_the_cpu_each_platform_has_its_own(monkeypatch):
+    """A program for CUDA has the plain functions, one for the CPU the compiled loops; alone, the CPU needs none."""
+    problem = with_oracle(ref.small_problem(), "gpomdp", B=6, K=9)
+    oracle = problem.oracle(jnp.asarray(problem.tasks[0]))
+
+    def estimate(theta):
+        batch, _ = oracle.sample(theta, (), jax.random.key(9), None)
+        return oracle.gradient(theta, (), batch)
+
+    def calls(platform):
+        program = jax.jit(lambda theta: estimate(theta)).trace(jnp.zeros(12)).lower(lowering_platforms=(platform,))
+        return [name in program.as_text() for name in ("fastfedpg_play", "fastfedpg_weigh")]
+
+    monkeypatch.setattr(sampled, "backends", lambda: {"cpu": None, "cuda": None})
+    assert calls("cuda") == [False, False]
+    assert calls("cpu") == [True, True]
+    monkeypatch.setattr(sampled, "backends", lambda: {"cpu": None})
+    assert calls("cpu") == [True, True]
+    assert "platform_index" not in str(jax.make_jaxpr(lambda theta: estimate(theta))(jnp.zeros(12)))
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_short_floats_go_the_plain_way(dtype):
     problem = with_oracle(ref.small_problem(), "reinforce", B=6, K=9)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -64,8 +65,13 @@ def talks(algorithm: Algorithm, theta: Any, N: int) -> tuple[Talk, ...]:
             f"exchange '{silent[0]}' never leaves an agent, so the server can't take its part in it; deployed, each "
             "exchange must be sent"
         )
-    steps = lambda theta: walk(algorithm, counting_oracle(lambda B: 1, np.size(theta)), theta, N)[:2]
-    ups, downs = jax.eval_shape(steps, jax.ShapeDtypeStruct(np.shape(theta), theta.dtype))
+    return _talks(algorithm, np.shape(theta), jax.dtypes.canonicalize_dtype(theta.dtype), N)
+
+
+@lru_cache(maxsize=64)
+def _talks(algorithm: Algorithm, shape: tuple[int, ...], dtype: Any, N: int) -> tuple[Talk, ...]:
+    steps = lambda theta: walk(algorithm, counting_oracle(lambda B: 1, theta.size), theta, N)[:2]
+    ups, downs = jax.eval_shape(steps, jax.ShapeDtypeStruct(shape, dtype))
     return tuple(Talk(e.name, down, up) for e, down, up in zip(algorithm.exchanges, downs, ups, strict=True))
 
 

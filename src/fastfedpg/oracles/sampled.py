@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.backend import backends
 from jaxtyping import Array, Float, Int, UInt32
 
 from fastfedpg import kernels
@@ -206,7 +207,10 @@ def _oracle(
 
 
 def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Array], *given: Any) -> Array:
-    return lax.platform_dependent(*given, cpu=compiled, default=plain) if there else plain(*given)
+    """The compiled loop on CPUs, the plain one elsewhere; where there is no elsewhere, it is not traced for nothing."""
+    if not there:
+        return plain(*given)
+    return compiled(*given) if {*backends()} == {"cpu"} else lax.platform_dependent(*given, cpu=compiled, default=plain)
 
 
 def reinforce(model: DrawTables, cost: Float[Array, "S A"], gamma: float, B: int, K: int, tau: float = 0.0) -> Oracle:

@@ -138,7 +138,7 @@ def check_answers(algorithm: Algorithm, oracle: Oracle) -> None:
     """Refuse an algorithm that needs what the oracle does not answer, by name."""
     for need in algorithm.needs:
         names = need.split(" or ")
-        if all(getattr(oracle, name, None) in (None, False) for name in names):
+        if all(getattr(oracle, name, None) is None or getattr(oracle, name) is False for name in names):
             said = f"the algorithm needs {need}, which the problem's oracle does not answer"
             if not {*names} <= {*ANSWERED_BY}:
                 raise InputError(f"{said}, nor any other: what can be needed is {', '.join(ANSWERED_BY)}")

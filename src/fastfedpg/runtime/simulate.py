@@ -184,7 +184,7 @@ def _checked(problem: Problem, make: Maker, schedule: Schedule, sweep: Any) -> t
 
 def _check_traced(make: Maker, setting: Any, theta: Any, N: int) -> None:
     """Refuse to sweep over what decides which program it is: a number of steps, or a choice."""
-    go = lambda setting, theta: walk(algorithm_of(make, setting), counting_oracle(lambda B: 1), theta, N)[2]
+    go = lambda setting, theta: walk(algorithm_of(make, setting), counting_oracle(lambda B: 1, theta.size), theta, N)[2]
     try:
         jax.eval_shape(go, setting, theta)
     except TypeError as error:  # as JAX's own are that say that a traced number has no value
