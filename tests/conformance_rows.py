@@ -30,6 +30,7 @@ from fastfedpg import (
     mfpo,
     minibatch_pg,
     pavg,
+    personal_heads,
     proxskip_pg,
     qavg,
     rc_pg,
@@ -188,6 +189,10 @@ TABLE = {
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),
     "heavy_anchor": Row(cache(lambda eta: heavy_anchor(eta, H, 2)), (1, 1), (1, 1), H, local=2, stretch=(2, 1)),
+    "personal_heads": Row(cache(lambda eta: personal_heads(eta, H)), (0, 0), (0, 0), H + 1, scalars=(d, d)),
+    "personal_heads-average": Row(
+        cache(lambda eta: personal_heads(eta, H, correct=False)), (0,), (0,), H, scalars=(d // 2, d // 2)
+    ),
     "independent_pg": Row(cache(lambda eta: independent_pg(eta, H)), (), (), H),
     # On a ring of three everybody has two neighbours.
     "decentralised_pg": Row(cache(lambda eta: decentralised_pg(eta, "ring")), (2,), (2,), 1, local=1),

@@ -22,6 +22,7 @@ from .algorithms import mdpgt as mdpgt
 from .algorithms import mfpo as mfpo
 from .algorithms import minibatch_pg as minibatch_pg
 from .algorithms import pavg as pavg
+from .algorithms import personal_heads as personal_heads
 from .algorithms import proxskip_pg as proxskip_pg
 from .algorithms import qavg as qavg
 from .algorithms import rc_pg as rc_pg

@@ -58,6 +58,7 @@ def test_what_a_round_costs_is_what_a_run_reports(settings):
         "fednpg_admm": 1,
         "fast_fedpg": 3 - bool(config.get("reuse")),
         "fedlin_pg": 3,
+        "personal_heads": 3,
         "proxskip_pg": 10,
         "scaffold_pg": 2 + (config.get("option") == "I"),
     }

@@ -20,6 +20,7 @@ from .mdpgt import mdpgt as mdpgt
 from .mfpo import mfpo as mfpo
 from .minibatch_pg import minibatch_pg as minibatch_pg
 from .pavg import pavg as pavg
+from .personal_heads import personal_heads as personal_heads
 from .proxskip_pg import proxskip_pg as proxskip_pg
 from .qavg import qavg as qavg
 from .rc_pg import rc_pg as rc_pg

@@ -110,7 +110,8 @@ def run_deployed(
     config, problem, folder = planned.config, planned.problem, out / run_folder.FEDERATION
     terms = how.terms
     if terms.evaluate is None:
-        terms = replace(terms, evaluate="agents" if planned.known is None else "server")
+        theirs = planned.known is None or planned.algorithm.personalise is not None
+        terms = replace(terms, evaluate="agents" if theirs else "server")
     declared = protocol.declaration(config, problem.N, protocol.theta_of(problem), how.keys)
 
     def write(words: str) -> None:

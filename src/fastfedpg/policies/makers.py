@@ -143,6 +143,12 @@ class PolicyParts(NamedTuple):
     network: Network
     head: Any  # a `Head`, or one with the same methods
 
+    @property
+    def last_layer(self) -> int:
+        """How many numbers at the end of theta are the network's last layer's and the head's."""
+        own = self.network.last if isinstance(self.network, networks.MLP) else self.network.size
+        return own + len(self.head.last)
+
     def init(self, key: Any) -> Any:
         """Where each of them starts."""
         import jax.numpy as jnp

@@ -176,6 +176,12 @@ class MLP(NamedTuple):
     others: tuple[Layer, ...]
     size: int
 
+    @property
+    def last(self) -> int:
+        """How many numbers its last layer has."""
+        m, n = (self.first, *self.others)[-1].shape
+        return m * n + n
+
     def init(self, key: Any) -> Any:
         """W ~ N(0, 1/in), for a first layer 1/(numbers of x that are not 0), and b = 0; the last layer is 0."""
         import jax

@@ -31,6 +31,11 @@ class Policy(NamedTuple):
         """Its input, network and head (`makers.PolicyParts`), where it is made of them."""
         return getattr(self.choose, "__self__", None)
 
+    @property
+    def last_layer(self) -> int:
+        """How many numbers at the end of theta belong to its last layer and to its distribution; all, if unknown."""
+        return self.size if self.parts is None else int(self.parts.last_layer)
+
 
 class Acting(NamedTuple):
     """A policy, and what it acts on."""
