@@ -10,6 +10,7 @@ import numpy as np
 
 import reference as ref
 from fastfedpg import (
+    adaptive_anchor,
     afedpg,
     centralised_pg,
     decentralised_pg,
@@ -189,6 +190,7 @@ TABLE = {
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),
     "heavy_anchor": Row(cache(lambda eta: heavy_anchor(eta, H, 2)), (1, 1), (1, 1), H, local=2, stretch=(2, 1)),
+    "adaptive_anchor": Row(cache(lambda eta: adaptive_anchor(eta, H)), (1, 1), (1, 1), H, local=3, scalars=(1, 1)),
     "personal_heads": Row(cache(lambda eta: personal_heads(eta, H)), (0, 0), (0, 0), H + 1, scalars=(d, d)),
     "personal_heads-average": Row(
         cache(lambda eta: personal_heads(eta, H, correct=False)), (0,), (0,), H, scalars=(d // 2, d // 2)

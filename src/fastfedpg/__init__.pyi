@@ -2,6 +2,7 @@ from . import core as core
 from . import envs as envs
 from . import policies as policies
 from . import problems as problems
+from .algorithms import adaptive_anchor as adaptive_anchor
 from .algorithms import afedpg as afedpg
 from .algorithms import centralised_pg as centralised_pg
 from .algorithms import decentralised_pg as decentralised_pg

@@ -21,6 +21,7 @@ ALGORITHMS = Table(
         "centralised_pg": "algorithms.centralised_pg:centralised_pg",
         "minibatch_pg": "algorithms.minibatch_pg:minibatch_pg",
         "heavy_anchor": "algorithms.heavy_anchor:heavy_anchor",
+        "adaptive_anchor": "algorithms.adaptive_anchor:adaptive_anchor",
         "personal_heads": "algorithms.personal_heads:personal_heads",
         "independent_pg": "algorithms.independent_pg:independent_pg",
         "decentralised_pg": "algorithms.decentralised_pg:decentralised_pg",

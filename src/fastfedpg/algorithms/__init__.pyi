@@ -1,5 +1,6 @@
 import fastfedpg.registry
 
+from .adaptive_anchor import adaptive_anchor as adaptive_anchor
 from .afedpg import afedpg as afedpg
 from .centralised_pg import centralised_pg as centralised_pg
 from .decentralised_pg import decentralised_pg as decentralised_pg

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
-from fastfedpg.errors import InputError
+from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, with_opening, with_turns
 from fastfedpg.experiment.config import Config
@@ -166,8 +166,13 @@ def _of_the_users_own(config: Config) -> Iterator[None]:
     """What a user's own algorithm or oracle raises when it is first walked through, told as every other mistake."""
     own = [kind for kind in ("algorithm", "oracle") if is_own(getattr(config, kind))]
     what = " or ".join(f"{kind} '{getattr(config, kind)}'" for kind in own)
-    with told(f"{what}, in its first round") if own else nullcontext():
-        yield
+    try:
+        with told(f"{what}, in its first round") if own else nullcontext():
+            yield
+    except InputError:
+        raise
+    except ValueError as error:  # of an algorithm of ours, about what it is given to work with
+        raise InputError(f"algorithm '{config.algorithm}': {text_of(error)}") from None
 
 
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
