@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import InputError, centralised_pg, incremental_pg, loop, simulate, with_oracle
+from fastfedpg import Config, InputError, centralised_pg, incremental_pg, loop, simulate, with_oracle
+from fastfedpg.experiment import plan
 from quadratics import Quadratics
 from stopping_points import PROBLEMS, derivatives, pushed, stops
 
@@ -76,6 +77,18 @@ def test_agents_come_in_turn_and_others_may_be_asked_for():
     for run in (loop, simulate):
         with pytest.raises(InputError, match="participants = 2; each round of this algorithm is for 1 of the agents"):
             run(problem, incremental_pg(0.5), 1, participants=2)
+
+
+def test_a_plan_says_who_takes_part():
+    """What a run writes down is whole; another order may be asked for, and two agents at a time may not."""
+    config = Config("compromise", algorithm="incremental_pg")
+    chosen = plan(config).config
+    assert (chosen.participants, chosen.order) == (1, "cyclic")
+    assert plan(config.but(order="arrival")).config.order == "arrival"
+    assert plan(config.but(participants=1)).config.order == "random"
+    assert plan(Config("compromise")).config.participants is None
+    with pytest.raises(InputError, match="participants = 2; each round of this algorithm is for 1 of the agents"):
+        plan(config.but(participants=2))
 
 
 def test_bad_settings_are_refused():
