@@ -25,13 +25,13 @@ def of(*numbers, **settings):
 
 
 def test_the_filter_by_hand():
-    """m = 5 and delta = .6: 2 log(2 m / delta) = 5.6268.
+    """m = 5 and delta = .6: 2 log(2 m / delta) = 5.6268. Everybody is a neighbour of itself.
 
-    sigma .2, B0 16: T = .2372. Of 0, .1, .2, .35, 100 the first three have three neighbours or more, themselves
-    counted; .1 is their mean and in the midst, and 0, .1, .2 are near it. sigma 1, B0 64: T = .593; of 0, .5, 1,
-    2.4, 20 only .5 has three, near it are 0, .5, 1, which is enough with alpha = .4. With alpha = .2 it is not; within
-    2 of each other all but 20 have three, 1 is nearest to their mean .975, and all four are near it. 0, 1, 2, 3, 100
-    have no neighbours at all with sigma .2, and 3 is nearest to their mean.
+    sigma .2, B0 16: T = .2372. Of 0, .1, .2, .35, 100 the first three have three neighbours or more; .1 is their mean
+    and in the midst, and 0, .1, .2 are near it. sigma 1, B0 64: T = .593. Of 0, .5, 1, 2.4, 20 only .5 has three; near
+    it are 0, .5, 1, which is enough with alpha = .4. With alpha = .2 it is not: within 2 of each other all but 20 have
+    three, 1 is nearest to their mean .975, and all four are near it. 0, 1, 2, 3, 100 have no neighbours at all with
+    sigma .2, and 3 is nearest to their mean.
     """
     assert of(0, 0.1, 0.2, 0.35, 100, sigma=0.2, B0=16) == pytest.approx(0.1)
     assert of(0, 0.5, 1, 2.4, 20, sigma=1.0, B0=64) == pytest.approx(0.5)
