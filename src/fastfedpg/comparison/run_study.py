@@ -1,5 +1,6 @@
 """A study: comparisons in folders of their own below it, run one after the other, and then shown together."""
 
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,6 +21,8 @@ from fastfedpg.files import clear_parts, hold, is_sealed, read_text, seal, write
 from fastfedpg.precision import float64
 
 FILE = own_files.STUDY[0]
+SECONDS = 2.0
+"""After which it is told again how far the checks are."""
 SHOWN = {SUITE: suite.present}
 """How a study of each kind is shown."""
 
@@ -73,8 +76,11 @@ def kept(out: Path) -> str:
 def _plan(asked: Study, out: Path | None, note: Note, say: Note) -> dict[str, dict[str, Plan]]:
     """The plans of every comparison; one that has begun in `out` is planned by its own file, which names its copies."""
     say(f"checking {len(asked.comparisons)} comparisons")
-    plans = {}
-    for label, comparison in asked.comparisons.items():
+    plans, told = {}, time.monotonic()
+    for k, (label, comparison) in enumerate(asked.comparisons.items()):
+        if time.monotonic() - told > SECONDS:
+            told = time.monotonic()
+            say(f"checking {k + 1} of {len(asked.comparisons)}, {label}")
         with placed(f"problems.{label}"):
             begun = None if out is None else _begun(comparison, out / label / run_cells.FILE)
             plans[label] = run_cells.prepare(begun or comparison, _labelled(label, note))
