@@ -144,8 +144,8 @@ def algorithm(name: str):
 
 
 def schedule_of(method) -> Schedule:
-    """Two of three agents in each round, or all, where the method needs them."""
-    return replace(SCHEDULE, participants=None) if method.everybody else SCHEDULE
+    """Two of three agents in each round, unless the method needs all, or says who."""
+    return replace(SCHEDULE, participants=None) if method.everybody or method.turns else SCHEDULE
 
 
 def problem_for(method):

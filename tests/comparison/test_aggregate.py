@@ -72,6 +72,7 @@ def test_all_signs_of_eight_equal_differences():
     assert sign_flips(first, rows([1] * 4, [1] * 4)) == pytest.approx((1.0, 2 / 256))
     assert sign_flips(first, rows([1] * 4, [1, 1, 1, -1])) == pytest.approx((0.75, 18 / 256))
     assert sign_flips(first, first) == (0.0, 1.0)
+    assert sign_flips(rows([0]), rows([0.5])) == (0.5, 1.0), "both signs of one are as large"
 
 
 def test_a_problem_weighs_as_much_as_another_however_many_seeds_it_has():

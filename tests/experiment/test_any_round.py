@@ -65,11 +65,6 @@ def taken_up(records, problem, method, noted, standing, schedule=SCHEDULE):
     return before + list(records(problem, method, schedule, start=found.standing))
 
 
-def schedule_of(method):
-    """Two of three agents a round, unless the method says who."""
-    return SCHEDULE if method.turns is None else replace(SCHEDULE, participants=None)
-
-
 def bits(tree) -> list[bytes]:
     return [np.asarray(x).tobytes() for x in jax.tree.leaves(asdict(tree) if hasattr(tree, "metrics") else tree)]
 

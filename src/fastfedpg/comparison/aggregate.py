@@ -152,7 +152,7 @@ def sign_flips(first: Parts, other: Parts) -> tuple[float, float]:
     rejects less often than it may: its sums have their differences in them, too.
     """
     d = weights(first) * (np.concatenate(other) - np.concatenate(first))
-    if len(d) < 2 or not d.any():  # of one part half of all signs are as it is
+    if len(d) == 1 or not d.any():  # both signs of one part are as large
         return float(d.sum()), 1.0
     add = lambda x, axis: x.sum(axis=axis)
     how = {"permutation_type": "samples", "vectorized": True, "n_resamples": FLIPS}
