@@ -30,10 +30,9 @@ PICTURES = {
     "claims/tightness.png": "theory-tightness.png",
     "thermostats.png": "thermostats.png",
     "advice.png": "advice.png",
-    **{f"studies/{name}/curves.png": f"study-{name}.png" for name in STUDIES},
+    **{f"{name}/curves.png": f"study-{name}.png" for name in STUDIES},
     "studies/suite/profiles.png": "suite-profiles.png",
-    "studies/point-mass/agents.png": "study-point-mass-agents.png",
-    "studies/point-mass/sensitivity.png": "study-point-mass-sensitivity.png",
+    "point-mass/agents.png": "study-point-mass-agents.png",
 }
 
 
