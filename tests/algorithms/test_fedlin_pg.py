@@ -1,17 +1,21 @@
 """FedLin: Fast-FedPG where agents are alike, its fixed points where they are not, and gradients in parts."""
 
+from functools import cache
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fastfedpg as ff
 import reference as ref
-from fastfedpg import Config, InputError, fast_fedpg, fedlin_pg, loop, simulate, with_oracle
+from fastfedpg import Config, InputError, loop, simulate, with_oracle
 from fastfedpg.algorithms.wrappers.compressed import compressed, top_k
 from fastfedpg.experiment import budgets, plan
 from fastfedpg.kinds import SIZES
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import Schedule, message_sizes, samples_in_a_round
 
+fedlin_pg, fast_fedpg = (cache(make) for make in (ff.fedlin_pg, ff.fast_fedpg))  # one is compiled once for all tests
 H, ETA, TAU = 3, 0.3, 0.2
 P = ref.small_problem(N=3, S=3, A=2, seed=82)
 THETA0 = np.random.default_rng(83).normal(size=6)

@@ -1,16 +1,22 @@
 """Heavy anchor: what it is at both ends of q, that its corrections cancel, and what noise does between them."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fastfedpg as ff
 import reference as ref
-from fastfedpg import centralised_pg, fast_fedpg, fedavg_pg, heavy_anchor, loop, minibatch_pg, simulate, with_oracle
+from fastfedpg import loop, simulate, with_oracle
 from fastfedpg.core import Evaluation, Oracle, Problem, key_for, pairwise_mean
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import message_sizes
 
+heavy_anchor, fast_fedpg, minibatch_pg, centralised_pg, fedavg_pg = (
+    cache(make) for make in (ff.heavy_anchor, ff.fast_fedpg, ff.minibatch_pg, ff.centralised_pg, ff.fedavg_pg)
+)  # one is compiled once for all tests
 H, ETA = 4, 0.3
 P = ref.small_problem(N=3, S=3, A=2, seed=72)
 THETA0 = np.random.default_rng(73).normal(size=6)

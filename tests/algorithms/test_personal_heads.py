@@ -1,15 +1,19 @@
 """Personal heads: the common methods without one, learning alone with nothing else, and what is between."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
+import fastfedpg as ff
 import reference as ref
-from fastfedpg import fast_fedpg, fedavg_pg, independent_pg, loop, personal_heads, simulate, with_oracle
+from fastfedpg import fast_fedpg, fedavg_pg, independent_pg, loop, simulate, with_oracle
 from fastfedpg.policies import fourier, linear, mlp, table
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import message_sizes
 from fastfedpg.spaces import Discrete, box
 
+personal_heads = cache(ff.personal_heads)  # one is compiled once for all tests
 H, ETA, TAU = 3, 0.3, 0.2
 P = ref.small_problem(N=3, S=4, A=2, seed=86)
 THETA0 = np.random.default_rng(87).normal(size=8)

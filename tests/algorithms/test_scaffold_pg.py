@@ -1,14 +1,18 @@
 """SCAFFOLD's three forms: what they send, and that those of option II are one method."""
 
+from functools import cache
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fastfedpg as ff
 import reference as ref
-from fastfedpg import InputError, loop, scaffold_pg, simulate, with_oracle
+from fastfedpg import InputError, loop, simulate, with_oracle
 from fastfedpg.core import Exchange, Info
 from fastfedpg.runtime import Schedule, message_sizes, simulate_records
 
+scaffold_pg = cache(ff.scaffold_pg)  # one is compiled once for all tests
 H, ETA = 3, 0.3
 P = ref.small_problem(N=4, S=3, A=2, seed=84)
 THETA0 = np.random.default_rng(85).normal(size=6)
