@@ -157,11 +157,12 @@ def told(what: str, instead: str = "") -> Iterator[None]:
 @contextmanager
 def in_place() -> Iterator[None]:
     """Wherever somebody's code goes, we stay where this was started: that is what relative names mean."""
-    here = Path.cwd()
+    here = os.open(".", os.O_RDONLY)  # the folder itself, which may be renamed or removed meanwhile
     try:
         yield
     finally:
-        os.chdir(here)
+        os.fchdir(here)
+        os.close(here)
 
 
 _LOADED: dict[Path, tuple[str, Any]] = {}

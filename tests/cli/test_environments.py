@@ -172,7 +172,8 @@ def test_what_fails_is_named_and_the_last_checkpoint_kept(own, what, says, capsy
     assert "1" in {p.name.lstrip("0") for p in Path("out/checkpoints").iterdir()}
     if what == "raises":
         assert command("resume", "out") == 1
-        assert "fastfedpg: failed: the environment of agent 0, step 3" in capsys.readouterr().err
+        said = f"fastfedpg: failed: problem '{own}:make': the environment of agent 0, step 3"
+        assert said in capsys.readouterr().err
         Path("broken").unlink()
         Path(f"{own}.py").write_text(OWN + "# repaired")
         heard = []

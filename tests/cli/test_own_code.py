@@ -7,6 +7,7 @@ import pytest
 
 from commands import command
 from fastfedpg.errors import printable
+from fastfedpg.experiment import checkpoints
 
 pytest.importorskip("gymnasium")
 
@@ -36,6 +37,14 @@ class HangClose(Env):
 class Text(Env):
     paid = "1.0"
 
+class Undecided(Env):
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, None, False, {}
+
+class Counted(Env):
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, np.array(False), 0, {}
+
 class Unsaid(Env):
     def step(self, action):
         class Error(Exception):
@@ -52,7 +61,7 @@ def goes_in():
     return Env()
 """
 BAD = """
-import jax, jax.numpy as jnp
+import os, jax, jax.numpy as jnp
 from fastfedpg import algorithms
 
 def _served(change, policy=None):
@@ -85,13 +94,25 @@ class Calls:
             raise self.error
         return x
 
-def _calls(error):
+def _calls(error, vmap=None):
     form = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     call = Calls(error)
-    return _served(lambda state, down: (jax.pure_callback(call, form(state), state), down))
+    return _served(lambda state, down: (jax.pure_callback(call, form(state), state, vmap_method=vmap), down))
 
 def raises():
     return _calls(ValueError("in callback \\x1b[31m\\nnext"))
+
+def raises_in_step():
+    return _calls(ValueError("in callback \\x1b[31m\\nnext"), "sequential")
+
+def interrupts():
+    return _calls(KeyboardInterrupt(), "sequential")
+
+def goes_away():
+    def serve(*both):
+        os.chdir("/")
+        return both
+    return _served(serve)
 
 def exits():
     return _calls(SystemExit("out \\x1b[31m\\nnext"))
@@ -134,6 +155,8 @@ def test_close_may_leave_and_may_hang(own, capsys, monkeypatch):
 
 
 WORDS = {
+    "Undecided": "terminated is None, a NoneType; it must be True or False",
+    "Counted": "truncated is 0, a int; it must be True or False",
     "Text": "the reward is '1.0', a str; it must be a number",
     "Unsaid": "raised Error: (what it says is not known: its own __str__ raised RuntimeError)",
 }
@@ -172,6 +195,7 @@ RAISED = {
     "raises": (("--runtime", "loop"), "ValueError: in callback \\x1b[31m next"),
     "exits": (("--runtime", "loop"), "SystemExit: out \\x1b[31m next"),
     "raises, compiled": ((), "NotImplementedError: vmap is only supported for the pure_callback primitive when"),
+    "raises_in_step, compiled": ((), "ValueError: in callback \\x1b[31m next"),
 }
 
 
@@ -186,3 +210,67 @@ def test_what_an_algorithm_raises_in_a_run_is_one_line(which, own, capsys):
     assert said.startswith(f"fastfedpg: failed: algorithm '{name}': {says}")
     assert "; kept in out: config.toml" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("more", [(), ("--tune", "--tune-seeds", 1)], ids=["run", "tuned"])
+@pytest.mark.parametrize("name", ["raises_in_step", "raises"])
+def test_what_an_algorithm_raises_in_a_comparison_is_one_line_with_its_name(name, more, own, capsys):
+    """Of two that are somebody's own the one that raised; what was finished before it is kept, and is gone on with."""
+    Path(own).write_text(BAD + "\ndef fine(eta=0.1):\n    return algorithms.fedavg_pg(eta, 2)\n")
+    methods = (f"{own}:fine", f"bad={own}:{name}")
+    words = ("--problem", "compromise", "--algorithms", *methods, "--rounds", 9, "--seeds", 1, "--out", "out")
+    if more:
+        Path(own).write_text(Path(own).read_text().replace(f"def {name}():", f"def {name}(eta=0.1):"))
+    assert command("compare", *words, *more) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"fastfedpg: failed: method 'bad', algorithm '{own}:{name}': ")
+    assert "Error: " in said
+    assert "; kept in out: compare.toml" in said
+    assert "Traceback" not in said
+    if not more:
+        assert "fine (finished), bad (failed); fastfedpg resume out goes on" in said
+        assert Path("out/fine/summary.json").exists()
+
+
+def test_what_an_algorithm_raises_in_a_sweep_is_one_line_with_its_name(own, capsys):
+    Path(own).write_text(BAD)
+    swept = ("--problem", "compromise", "--algorithm", f"{own}:exits", "--participants", 1, 2, "--runtime", "loop")
+    assert command("sweep", *swept, "--rounds", 9, "--seeds", 1, "--out", "out") == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"fastfedpg: failed: method 'participants=1', algorithm '{own}:exits': SystemExit: out ")
+    assert "; kept in out: compare.toml, participants=1 (failed); fastfedpg resume out goes on" in said
+
+
+def test_what_an_environment_raises_in_a_comparison_is_one_line_with_its_name(own, capsys):
+    words = ("--algorithms", "fedavg_pg", "--agents", 2, "--rounds", 1, "--seeds", 1, "--out", "out")
+    assert command("compare", "--problem", f"{own}:Unsaid", *PLAYED, *words) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"fastfedpg: failed: method 'fedavg_pg', problem '{own}:Unsaid': ")
+    assert WORDS["Unsaid"] in said
+    assert "; kept in out: compare.toml, fedavg_pg (failed)" in said
+
+
+BOTH = pytest.mark.parametrize("runtime", ["loop", "simulate"])
+
+
+@BOTH
+def test_ctrl_c_in_a_servers_callback_is_ctrl_c(runtime, own, capsys):
+    Path(own).write_text(BAD)
+    words = ("--problem", "compromise", "--algorithm", f"{own}:interrupts", "--rounds", 9, "--out", "out")
+    assert command("run", *words, "--runtime", runtime) == 130
+    assert "fastfedpg: interrupted after round 4 of 9; kept in out: " in capsys.readouterr().err.splitlines()[-1]
+
+
+@BOTH
+def test_a_round_that_goes_elsewhere_while_it_is_traced_leaves_us_where_we_were(runtime, own, tmp_path, capsys):
+    """Checkpoints, which are written while rounds go on, and results are in the folder that was named."""
+    Path(own).write_text(BAD)
+    name, seen, real = f"{own}:goes_away", [], checkpoints.write
+    words = ("--problem", "compromise", "--algorithm", name, "--rounds", 3, "--checkpoint-rounds", 1, "--out", "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "write", lambda *given: seen.append(Path.cwd()) or real(*given))
+        assert command("run", *words, "--runtime", runtime) == 0
+    assert {*seen} == {tmp_path}
+    assert Path.cwd() == tmp_path
+    assert Path("out/summary.json").exists()
+    assert "no checkpoint" not in capsys.readouterr().err

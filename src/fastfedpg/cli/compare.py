@@ -1,11 +1,11 @@
 """`fastfedpg compare`: several methods on one problem, or runs that are there already."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import jax
 import tyro
 from rich.console import Console
 
@@ -16,8 +16,9 @@ from fastfedpg.cli.parse_flags import option, parse
 from fastfedpg.comparison import printed, run_cells, table
 from fastfedpg.comparison.presented import Report
 from fastfedpg.comparison.spec import Comparison, from_file
-from fastfedpg.errors import EnvironmentFailed, printable
+from fastfedpg.errors import printable
 from fastfedpg.experiment import Interrupted
+from fastfedpg.experiment.own_code import culprit, failure
 from fastfedpg.experiment.progress import progress
 from fastfedpg.experiment.words import words_of
 from fastfedpg.kinds import ANYTHING
@@ -137,14 +138,17 @@ def attempt(
     work: Callable[[], Found], out: Path, kept: Callable[[Path], str], errors: Console
 ) -> tuple[Found | None, int]:
     """What the work comes to; or nothing, if it was ended before, and the exit code that goes with what is said."""
+    logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)  # we say it ourselves, without a traceback
     try:
         return work(), 0
     except Interrupted as error:
         return None, say(errors, f"{error}; fastfedpg resume {out} goes on", 130)
     except KeyboardInterrupt:
         return None, say(errors, f"interrupted; {kept(out)}", 130)
-    except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
-        return None, say(errors, f"failed: {error}; {kept(out)}", 1)
+    except (Exception, SystemExit) as error:
+        if not (why := failure(error, culprit(error))):
+            raise
+        return None, say(errors, f"failed: {why}; {kept(out)}", 1)
 
 
 def compare_and_report(work: Callable[[], Report], out: Path, console: Console, errors: Console) -> int:

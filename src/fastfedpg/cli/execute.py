@@ -1,25 +1,22 @@
 """What `run`, `resume` and `server` have in common: doing it, and saying how it ended."""
 
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-import jax
 import numpy as np
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, print_lines, room, say
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw import style
-from fastfedpg.errors import EnvironmentFailed, InputError, Stopped, printable, text_of
+from fastfedpg.errors import InputError, Stopped, printable
 from fastfedpg.experiment import Interrupted, Plan, finished_run, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
-from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.journal import Note
+from fastfedpg.experiment.own_code import failure, own_code
 from fastfedpg.experiment.progress import OnProgress, progress
-from fastfedpg.registry import is_own, raised
 from fastfedpg.runtime import Diverged, Result, views
 from fastfedpg.statistics import FEWEST, bootstrap
 
@@ -81,13 +78,10 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
         return say(errors, f"{error}; {run_folder.kept(out)}", 130)
     except Stopped as error:
         return say(errors, f"stopped: {error}; {run_folder.kept(out)}", 1)
-    except (OSError, MemoryError, EnvironmentFailed, jax.errors.JaxRuntimeError) as error:
-        return say(errors, f"failed: {_reason(text_of(error))}; {run_folder.kept(out)}", 1)
     except (Exception, SystemExit) as error:
-        own = [f"{kind} '{name}'" for kind in KINDS if is_own(name := getattr(config, kind) or "")]
-        if not own or isinstance(error, InputError):
+        if not (why := failure(error, own_code(config, error))):
             raise
-        return say(errors, f"failed: {' or '.join(own)}: {_reason(raised(error))}; {run_folder.kept(out)}", 1)
+        return say(errors, f"failed: {why}; {run_folder.kept(out)}", 1)
     pictures = _picture(out, title, result, note)
     print_lines(console, _results(config.algorithm, result, room(console)))
     if planned.known is not None and not planned.known.played:
@@ -96,12 +90,6 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
     for file in pictures[:1]:
         console.print(f"picture: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
     return 0
-
-
-def _reason(text: str) -> str:
-    """What was raised; of a traceback that JAX quotes from a callback, what it ends with."""
-    quoted = re.search(r'Traceback \(most recent call last\):.*File "[^"]*", line \d+, in \S+ (.*)', text)
-    return quoted.group(1) if quoted else text
 
 
 LABELS = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.comparison import tuning
+from fastfedpg.experiment.own_code import named
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import OnProgress, Show
 from fastfedpg.files import read_text, write_text
@@ -37,7 +38,8 @@ def repeat(plans: Mapping[str, Plan], file: Path, show: Show) -> dict[str, Repea
     }
     found = _read(file, with_what)
     for name in [name for name in plans if name not in found]:
-        with show(f"repeating {name} from starts that differ by {NUDGE:g}", plans[name].config.rounds) as report:
+        shown = show(f"repeating {name} from starts that differ by {NUDGE:g}", plans[name].config.rounds)
+        with named(name, plans[name].config), shown as report:
             found[name] = _repeat(plans[name], report)
         _write(file, found, with_what)
     return {name: found[name] for name in plans}

@@ -22,6 +22,7 @@ from fastfedpg.experiment.checkpoints import FREE, Checkpoint
 from fastfedpg.experiment.config import SOURCE, from_toml, sketch
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
+from fastfedpg.experiment.own_code import named
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.recorded_run import begin, execute, reopen
@@ -231,7 +232,11 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note, restart: bool) -> b
         note(f"{cell.name}: the file of its {changed[0]} has changed since it ran; it stands as it ran then")
     try:
         if state not in ("finished", "diverged"):
-            with _entered(planned, cell, begun, note, restart) as found, show(cell.name, config.rounds) as report:
+            with (
+                named(cell.name, config),
+                _entered(planned, cell, begun, note, restart) as found,
+                show(cell.name, config.rounds) as report,
+            ):
                 going_on = replace(planned, schedule=replace(planned.schedule, go_on=True))
                 execute(going_on, cell, report, found, note)
     except Diverged as error:

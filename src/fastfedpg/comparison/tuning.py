@@ -14,6 +14,7 @@ from fastfedpg import runtime
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints
 from fastfedpg.experiment.journal import Note, identity
+from fastfedpg.experiment.own_code import named
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import OnProgress, Show
 from fastfedpg.files import read_text, write_text
@@ -64,7 +65,8 @@ def tune(
             if new and not summed:  # a sum for what was not looked at would make it trusted
                 raise InputError(f"{file}: of an older version, and it lacks eta = {new[0]:g} of {name}; {AGAIN}")
             if new:
-                with show(f"tuning {name} ({new[0]:g} … {new[-1]:g})", planned.config.rounds) as report:
+                shown = show(f"tuning {name} ({new[0]:g} … {new[-1]:g})", planned.config.rounds)
+                with named(name, planned.config), shown as report:
                     trials += _try(name, planned, new, seeds, report)
                 _write(file, trials, seeds, with_what)
         best = {name: _best(name, grid, trials) for name in plans}

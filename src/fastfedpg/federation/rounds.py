@@ -17,6 +17,7 @@ from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.roster import Check, Lack, Roster, names
 from fastfedpg.federation.terms import Terms
 from fastfedpg.runtime import Diverged, Record, Schedule, Standing, shapes
+from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import at, finite, moved, stack
 from fastfedpg.runtime.pytrees import arrays_of, restored
 from fastfedpg.runtime.round import combined, heard
@@ -161,8 +162,9 @@ class Rounds:
             for i in who:
                 hashes[i] = made[i]
             key = key_for(seed, t, e.name)
-            up = combined(e, self.problem.N, stack(ups), np.array(who), key)
-            state, down = moved(e, share, state, down, up, key, who, ids)
+            with in_own_words(self.problem):
+                up = combined(e, self.problem.N, stack(ups), np.array(who), key)
+                state, down = jax.block_until_ready(moved(e, share, state, down, up, key, who, ids))
         if not finite(self.algorithm.policy(state)):
             raise Diverged(t + 1, None, None, seed)
         return ServerState(state, down, tuple(hashes), run.taken + len(who))

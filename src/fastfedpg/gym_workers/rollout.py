@@ -11,6 +11,7 @@ from fastfedpg.gym_workers.flatten import reader, writer
 from fastfedpg.gym_workers.shared_memory import PART, POLICY, RESETTING
 
 STEP = "(observation, reward, terminated, truncated, info)"
+TRUTHS = (bool, np.bool_)
 
 
 class Singles:
@@ -120,6 +121,9 @@ def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: 
                 beat[1] = j
                 check_reward(reward, lo, hi)
             rewards[j, k] = reward
+            if type(ended) not in TRUTHS or type(cut) not in TRUTHS:
+                beat[1] = j
+                check_flags(terminated=ended, truncated=cut)
             if ended or cut:
                 terminated[j] = ended
                 alive[j, : k + 1] = True
@@ -158,6 +162,13 @@ def missing(observations: np.ndarray, beat: Any) -> None:
     rows, columns = np.nonzero(~np.isfinite(observations))
     beat[1] = rows[0]
     raise Wrong(f"number {columns[0]} of the observation is {observations[rows[0], columns[0]]}")
+
+
+def check_flags(**flags: Any) -> None:
+    """Say which flag is no truth: None would count as False."""
+    for name, flag in flags.items():
+        if not isinstance(flag, TRUTHS) and (np.ndim(flag) or getattr(flag, "dtype", None) != np.bool_):
+            raise Wrong(f"{name} is {repr(flag)[:50]}, a {type(flag).__name__}; it must be True or False")
 
 
 def check_reward(reward: float, lo: float, hi: float) -> None:

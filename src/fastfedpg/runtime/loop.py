@@ -13,7 +13,7 @@ from fastfedpg.core import Algorithm, Exchange, Oracle, Problem, Task, key_for
 from fastfedpg.runtime.diagnosis import explain, in_own_words
 from fastfedpg.runtime.result import Diverged, Record, Result, checked, extras, gather
 from fastfedpg.runtime.round import begun, combined, heard, policies, reply, served
-from fastfedpg.runtime.run_state import Standing, Tick, unheard
+from fastfedpg.runtime.run_state import Standing, Tick, at_home, unheard
 from fastfedpg.runtime.schedule import Order, Schedule
 from fastfedpg.runtime.walk import message_sizes
 
@@ -53,6 +53,7 @@ class SeedRun(NamedTuple):
     lost: bool = False  # whether something was not finite in the last round
 
 
+@at_home
 def loop_records(
     problem: Problem,
     algorithm: Algorithm,
@@ -151,9 +152,10 @@ def one_round(
             logged.append(info.extra)
         extra |= {name: float(np.mean([each[name] for each in logged])) for name in logged[0]}
         key = key_for(seed, t, e.name)
-        up = combined(e, problem.N, stack(ups), jnp.asarray(who), key)
         ids = problem.ids[np.array(who)] if algorithm.per_agent else None
-        state, down = moved(e, len(who) / problem.N, state, down, up, key, who, ids)
+        with in_own_words(problem):
+            up = combined(e, problem.N, stack(ups), jnp.asarray(who), key)
+            state, down = jax.block_until_ready(moved(e, len(who) / problem.N, state, down, up, key, who, ids))
     if not finite(algorithm.policy(state)):
         if not schedule.go_on:
             raise Diverged(t + 1, None, None, seed)

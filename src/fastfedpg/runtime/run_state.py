@@ -1,7 +1,9 @@
 """A run between two rounds, as a value: it can be put away, and any runtime can go on from it."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+import os
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import jax
 import numpy as np
@@ -47,6 +49,41 @@ Tick: TypeAlias = Callable[[int, Callable[[], Standing]], None]
 
 def unheard(done: int, standing: Callable[[], Standing]) -> None:
     """Nobody listens."""
+
+
+Runtime = TypeVar("Runtime", bound=Callable[..., Iterator[Any]])
+
+
+def at_home(records: Runtime) -> Runtime:
+    """A runtime from whose rounds we come back to where we were, wherever an algorithm goes while it is traced.
+
+    Relative names mean that place to whoever hears of a round or takes a record.
+    """
+
+    @wraps(records)
+    def kept(
+        problem: Problem, algorithm: Any, schedule: Schedule, tick: Tick = unheard, *rest: Any, **more: Any
+    ) -> Any:
+        home = os.open(".", os.O_RDONLY)  # the folder itself, which may be renamed or removed meanwhile
+
+        def heard(done: int, standing: Callable[[], Standing]) -> None:
+            os.fchdir(home)
+            tick(done, standing)
+
+        running = records(problem, algorithm, schedule, heard, *rest, **more)
+        try:
+            while True:
+                try:
+                    record = next(running)
+                except StopIteration:
+                    return
+                finally:
+                    os.fchdir(home)
+                yield record
+        finally:
+            os.close(home)
+
+    return cast(Runtime, kept)
 
 
 def shapes(problem: Problem, algorithm: Algorithm, schedule: Schedule) -> Standing:

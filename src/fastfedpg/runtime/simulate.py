@@ -19,7 +19,7 @@ from fastfedpg.runtime.loop import continued, one_round, tasks_of
 from fastfedpg.runtime.placement import TASKS, Layout, layout_of
 from fastfedpg.runtime.program import Counts, Maker, algorithm_of
 from fastfedpg.runtime.result import Diverged, Record, Result, checked, extras, gather
-from fastfedpg.runtime.run_state import Parts, Standing, Tick, unheard
+from fastfedpg.runtime.run_state import Parts, Standing, Tick, at_home, unheard
 from fastfedpg.runtime.schedule import Order, Schedule
 from fastfedpg.runtime.walk import counting_oracle, message_sizes, walk
 
@@ -69,6 +69,7 @@ def simulate(
     return gather(simulate_records(problem, algorithm, schedule, tick, sweep=sweep), sizes, shape, first_seed)
 
 
+@at_home
 def simulate_records(
     problem: Problem,
     algorithm: Maker,
