@@ -55,7 +55,10 @@ VERSION = "fastfedpg 0.0.1, jax 0.0.1, numpy 0.0.1"
 def flags(config: Config) -> list[str]:
     """The configuration on the command line."""
     given = {k: v for k, v in asdict(config).items() if k != "given" and v != asdict(Config())[k]} | config.given
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    named = {name.replace("_", "-"): value for name, value in given.items()}
+    switch = lambda name, on: [f"--{name}" if on else f"--no-{name}"]
+    words = [switch(k, v) if isinstance(v, bool) else [f"--{k}", str(v)] for k, v in named.items()]
+    return [word for some in words for word in some]
 
 
 def numbers(out: Path | str) -> dict[str, bytes]:

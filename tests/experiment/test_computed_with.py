@@ -51,4 +51,4 @@ def journal_plan():
 def test_where_nothing_is_sampled_no_loops_are_asked_for(monkeypatch):
     """To ask would compile them."""
     monkeypatch.setattr(journal.kernels, "build", lambda: pytest.fail("asked"))
-    fastfedpg.run(replace(CONFIG, oracle="exact", given={"eta": 0.5, "H": 2}), "out")
+    fastfedpg.run(replace(CONFIG, oracle="exact", given={"eta": 0.5, "H": 2, "everybody": False}), "out")

@@ -16,7 +16,7 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     names: dict = {}
     exec(compile(example, "runs.md", "exec"), names)
     said = capsys.readouterr().out
-    assert said.startswith("Result: 50 rounds in 51 records, 3 seeds\ngap ")
+    assert said.startswith("Result: 50 rounds in 51 records, 3 seeds\nmean gap ")
     assert names["learned"].evaluate().mean == pytest.approx(names["result"].final("return_mean")[0], rel=1e-12)
     assert (tmp_path / "gap.png").read_bytes()[:4] == b"\x89PNG"
     with np.load(tmp_path / "policy.npz") as file:

@@ -179,9 +179,9 @@ def noted(clock, history):
     """The server's clock is ours, its combinations are written down, and the disk is not waited for."""
     merge, current = rounds.combined, [0]
 
-    def combined(e, ups, who, key):
+    def combined(e, N, ups, who, key):
         history.append(Combined(current[0], e.name, tuple(map(int, who)), jax.tree.map(np.asarray, ups)))
-        return merge(e, ups, who, key)
+        return merge(e, N, ups, who, key)
 
     attempt = rounds.Rounds._attempt
 

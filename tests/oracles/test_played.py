@@ -348,7 +348,7 @@ def test_one_episode_has_no_others():
         ),
         (
             {"oracle": "gpomdp"},
-            r"problem 'point-mass' is played by a policy .*--policy \(table, linear, fourier, mlp\)",
+            r"problem 'point-mass' is played by a policy .*--policy \(table, linear, fourier, mlp, bits\)",
         ),
         ({"oracle": "gpomdp", "policy": "linar"}, "unknown policy 'linar'; did you mean 'linear'"),
         ({"oracle": "gpomdp", "policy": "table"}, "a table has a row for each: take linear or mlp"),
@@ -369,11 +369,6 @@ def test_a_critic_in_a_finite_MDP_that_is_played():
     assert planned.policy.size == 3
     with pytest.raises(InputError, match="problem 'compromise' is played by a policy"):
         plan(Config(problem="compromise", oracle="actor_critic"))
-
-
-def test_own_dynamics_are_not_played_as_one():
-    with pytest.raises(InputError, match="gives its agents dynamics of their own; as environments they must share"):
-        as_environments(ref.small_problem(N=2, S=2, A=2, kernels=True))
 
 
 def test_a_finite_MDP_in_other_units_has_costs_of_the_same_size():
