@@ -397,7 +397,7 @@ def test_what_did_not_move_is_not_scaled_and_what_is_far_is_clipped():
     [
         (
             ("mpl", BOX, Discrete(2)),
-            "unknown policy 'mpl'; did you mean 'mlp'? (known: table, linear, fourier, mlp, bits)",
+            "policy 'mpl'; did you mean 'mlp'? (known: table, linear, fourier, mlp, bits)",
         ),
         (("mlp", BOX, Discrete(2), False, {"hiden": 3}), "'hiden'; did you mean 'hidden'? (known: hidden, log_std, "),
         (("table", BOX, Discrete(2)), "Box of 3 numbers (-inf to inf); a table has a row for each: take linear or mlp"),
@@ -419,7 +419,7 @@ def test_what_did_not_move_is_not_scaled_and_what_is_far_is_clipped():
         (("mlp", BOX, Box((1.0,), (1.0,))), "each lower bound must be below the upper one"),
         (
             ("mlp", BOX, SIDES, False, {"hidden": "64,64"}),
-            "is '64,64'; it must be the layers' sizes, such as 64 or 64x64",
+            "'64,64'; it must be the layers' sizes, such as 64 or 64x64",
         ),
         (("mlp", BOX, SIDES, False, {"hidden": "64x0"}), "each layer has at least 1 unit"),
         (("mlp", BOX, SIDES, False, {"hidden": 2.5}), "hidden of policy 'mlp' is 2.5; it must be the layers' sizes"),
