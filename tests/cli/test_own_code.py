@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from commands import command
+from fastfedpg import Config
 from fastfedpg.errors import printable
-from fastfedpg.experiment import checkpoints
+from fastfedpg.experiment import checkpoints, plan, recorded_run
 
 pytest.importorskip("gymnasium")
 
@@ -274,3 +275,13 @@ def test_a_round_that_goes_elsewhere_while_it_is_traced_leaves_us_where_we_were(
     assert Path.cwd() == tmp_path
     assert Path("out/summary.json").exists()
     assert "no checkpoint" not in capsys.readouterr().err
+
+
+def test_a_lemma_is_quoted_to_the_method_that_it_is_about(own):
+    """Lemma 2 is Fast-FedPG's; L = 4 on `compromise`, and with H = 2 its limit is 1/(3 * 4 * 2)."""
+    Path(own).write_text(BAD + "\ndef mine(eta=0.1):\n    return algorithms.fedavg_pg(eta, 2)\n")
+    of = lambda name, **more: recorded_run._advice(plan(Config("compromise", algorithm=name, **more)))
+    assert "Lemma 2 asks for at most 1/(3LH) = 0.0417" in of("fast_fedpg", H=2, eta=3.0)
+    for name in ("fedavg_pg", f"{own}:mine"):
+        assert of(name, eta=3.0) == "The step size is eta = 3; try a smaller one."
+    assert of(f"{own}:goes_away") == "Try smaller steps."

@@ -1,5 +1,6 @@
 """Runs from a configuration: on disk as they go, whatever ends them, and taken up again from there."""
 
+import math
 import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -187,10 +188,14 @@ def execute(
 
 
 def _advice(planned: Plan) -> str:
-    if planned.known is None or planned.known.smoothness() is None:  # no bound on L
-        return f"The step size is eta = {planned.config.eta:g}; try a smaller one."
+    """What may help; Lemma 2 speaks of Fast-FedPG, and of problems with a bound on L."""
+    config, known = planned.config, planned.known
+    if math.isnan(config.eta):
+        return "Try smaller steps."
+    if config.algorithm != "fast_fedpg" or known is None or known.smoothness() is None:
+        return f"The step size is eta = {config.eta:g}; try a smaller one."
     return (
-        f"The step size is eta = {planned.config.eta:g}; Lemma 2 asks for at most 1/(3LH) = {planned.step_limit:.3g}, "
+        f"The step size is eta = {config.eta:g}; Lemma 2 asks for at most 1/(3LH) = {planned.step_limit:.3g}, "
         f"with H = {planned.local_steps} and the bound L = {planned.smoothness:.4g}. Try a smaller eta."
     )
 
