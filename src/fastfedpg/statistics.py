@@ -1,23 +1,18 @@
 """Numbers with their uncertainty over seeds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtr, betaincinv, ndtr, ndtri, stdtrit
 
+from fastfedpg.many_values import MANY, NEARLY_NORMAL, expanded, means_of_subsets
+
 AT_ONCE = 256
-MANY = 500
-"""With more values than these what resampling would come to is computed, and not drawn: see `_expanded`."""
-NEARLY_NORMAL = 0.1
-TOGETHER = 2048
-"""Columns that are resampled together: all of a curve's."""
 EVERY = 14
 """With no more values than these the means of all their subsets are taken, and not of some that are drawn."""
 SUBSETS = 19_999
 """How many of them are drawn."""
-CHUNK = 2**22
-"""Numbers that are drawn at a time, where so many are needed that Ctrl-C must come through."""
 
 
 FEWEST = 5
@@ -49,7 +44,8 @@ def bootstrap(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) 
     in about 94 cases of 100; with few values that are strongly skewed, as gaps can be, in fewer.
 
     With more than `MANY` values nothing is drawn: the quantiles are those of Cornish and Fisher's expansion, which is
-    nearer to all resamples than so many drawn ones are; but where single values weigh so much that it is not.
+    nearer to all resamples than so many drawn ones are; but where single values weigh so much that it is not. Then
+    resamples are drawn, of those values alone: `many_values.resampled`.
     """
     values = np.asarray(values, float)
     mean, n = values.mean(axis=0), len(values)
@@ -58,7 +54,7 @@ def bootstrap(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) 
         return Interval(mean, nothing, nothing)
     z = np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - level) / 2)
     flat = values.reshape(n, -1)
-    ends = _drawn(flat, ndtr(z), resamples) if n <= MANY else _expanded(flat, z, resamples)
+    ends = _drawn(flat, ndtr(z), resamples) if n <= MANY else expanded(flat, z, resamples)
     low, high = ends.reshape(2, *mean.shape)
     return Interval(mean, low, high)
 
@@ -89,38 +85,6 @@ def _drawn(flat: np.ndarray, tail: float, resamples: int) -> np.ndarray:
     return np.concatenate([np.quantile(weights @ part, (tail, 1 - tail), axis=0) for part in parts], axis=1)
 
 
-def _expanded(flat: np.ndarray, z: float, resamples: int) -> np.ndarray:
-    """The quantiles at Phi(z) and Phi(-z) of the mean of n values drawn with replacement, from its cumulants.
-
-    Its skewness g and excess kurtosis k are those of the values over sqrt(n) and n; the quantile is mean + s / sqrt(n)
-    (z + g (z^2 - 1) / 6 + k (z^3 - 3 z) / 24 - g^2 (2 z^3 - 5 z) / 36). What is left out is of the order g^3: columns
-    whose g or k exceeds `NEARLY_NORMAL` are resampled.
-    """
-    n, mean = len(flat), flat.mean(axis=0)
-    off = flat - mean
-    variance = (off**2).mean(axis=0)
-    some = np.where(variance > 0, variance, 1.0)
-    g, k = (off**3).mean(axis=0) / some**1.5 / np.sqrt(n), ((off**4).mean(axis=0) / some**2 - 3) / n
-    quantile = lambda z: z + g * (z**2 - 1) / 6 + k * (z**3 - 3 * z) / 24 - g**2 * (2 * z**3 - 5 * z) / 36
-    ends = mean + np.sqrt(variance / n) * np.stack([quantile(z), quantile(-z)])
-    uneven = np.flatnonzero((np.abs(g) > NEARLY_NORMAL) | (np.abs(k) > NEARLY_NORMAL))
-    for first in range(0, len(uneven), TOGETHER):
-        some = uneven[first : first + TOGETHER]
-        ends[:, some] = np.quantile(_means(flat[:, some], resamples), (ndtr(z), ndtr(-z)), axis=0)
-    return ends
-
-
-def _means(x: np.ndarray, resamples: int) -> np.ndarray:
-    """The means of resamples of many values, (resamples, columns); drawn once for all columns, a few at a time."""
-    rng, n = np.random.default_rng(0), len(x)
-    rows, parts = max(1, CHUNK // n), []
-    for done in range(0, resamples, rows):
-        size = min(rows, resamples - done)
-        drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-        parts.append(np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n) @ x / n)
-    return np.concatenate(parts)
-
-
 def _resamples(n: int, resamples: int) -> np.ndarray:
     """The share of each of n values in every resample, (resamples, n); always the same ones."""
     return np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples) / n
@@ -144,7 +108,8 @@ def symmetric(d: np.ndarray, level: float = 0.95) -> Interval:
     are order statistics of the means of all subsets (Hartigan 1969), and the level holds for whatever is symmetric
     about its centre, however few there are and however heavy their tails. With n values the least share is 2^-n: with
     fewer than 6 there are no ends at 95%. With more than `EVERY`, `SUBSETS` of them are drawn, always the same, and the
-    level still holds; with more than `MANY`, none of which outweighs the others, sums are normal.
+    level still holds; with more than `MANY`, none of which outweighs the others, sums are normal, and where some do,
+    subsets of those alone are drawn: `many_values.means_of_subsets`.
 
     An infinite value is further away than all others, and two of different signs make up for each other.
     """
@@ -160,7 +125,7 @@ def symmetric(d: np.ndarray, level: float = 0.95) -> Interval:
         z = float(ndtri(1 - tail))
         half = z * np.sqrt(squares / n / (n - z**2))  # n (m - c)^2 = z^2 (s^2 + (m - c)^2), the variance being about c
         return Interval(mean, mean - half, mean + half)
-    means = np.concatenate([_means_of(some, d) for some in _subsets(n)])
+    means = _means_of_subsets(d) if n <= MANY else means_of_subsets(d, SUBSETS)
     k = int(tail * (len(means) + 1) + 1e-9)  # the whole sample with no sign flipped is one more
     if k == 0:
         return Interval(mean, np.full((), -np.inf), np.full((), np.inf))
@@ -169,18 +134,13 @@ def symmetric(d: np.ndarray, level: float = 0.95) -> Interval:
     return Interval(mean, low, high)
 
 
-def _subsets(n: int) -> Iterator[np.ndarray]:
-    """All subsets of n values but the empty one, or some, as rows of 0 and 1; a few at a time, where they are many."""
+def _means_of_subsets(d: np.ndarray) -> np.ndarray:
+    """The means of all subsets of a few values but the empty one, or of some that are drawn; NaN for an empty one."""
+    n = len(d)
     if n <= EVERY:
-        yield (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(float)
-        return
-    rng, rows = np.random.default_rng(0), max(1, CHUNK // n)
-    for done in range(0, SUBSETS, rows):
-        yield rng.integers(0, 2, (min(rows, SUBSETS - done), n)).astype(float)
-
-
-def _means_of(some: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """The mean of each subset; NaN for an empty one."""
+        some = (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(float)
+    else:
+        some = np.random.default_rng(0).integers(0, 2, (SUBSETS, n)).astype(float)
     endless = some @ np.where(np.isinf(d), np.sign(d), 0.0)
     with np.errstate(invalid="ignore"):
         means = some @ np.where(np.isinf(d), 0.0, d) / some.sum(axis=1)

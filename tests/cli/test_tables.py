@@ -90,6 +90,21 @@ def test_a_line_says_where_the_two_means_order_methods_differently():
     assert not any(otherwise in words for words in footnotes([of(0, 0.1, 0.1), of(1, 0.1, 0.3)], True))
 
 
+def test_gaps_that_are_equal_are_not_below_rounding():
+    """Their geometric mean is their mean, but for an ulp either way."""
+    of = lambda *gaps: line(0, "a")._replace(value=bootstrap(np.array(gaps)), geometric=geometric(np.array(gaps)))
+    gaps = [x for x in np.linspace(0.1, 0.2, 99) if geometric(np.full(3, x)).mean > bootstrap(np.full(3, x)).mean]
+    assert gaps, "or nothing is tested"
+    assert not any("is rounding" in words for x in gaps for words in footnotes([of(x, x, x)], True))
+
+
+def test_samples_that_are_no_common_unit_are_each_named():
+    two = [line(0, "a"), line(1, "b")._replace(unit="gradient estimates")]
+    rows = {q.label: q.cells for q in printed.quantities(two, True)}
+    assert rows["samples, all agents"] == ["123,456,789 environment steps", "123,456,790 gradient estimates"]
+    assert rows["  samples until then"] == ["1,234,567 environment steps", "1,234,568 gradient estimates"]
+
+
 def test_what_was_tuned_over_has_a_row():
     lines = [line(0, "a")._replace(tuned={"H": "5", "reuse": "true"}), line(1, "b")._replace(tuned={"H": "20"})]
     eta, H, reuse = printed.quantities(lines, True)[:3]

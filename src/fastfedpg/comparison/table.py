@@ -195,7 +195,7 @@ def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
         f"{x.label} has a policy for each agent, so it can be better than the best common one" for x in lines if x.own
     ]
     lost = ["a seed that diverged counts as worse than all others"] if any(line.lost for line in lines) else []
-    if any(line.geometric.mean > line.value.mean for line in lines):  # which of positive numbers it never is
+    if any(line.geometric.mean > (1 + 1e-9) * line.value.mean for line in lines):  # of positive numbers it never is
         lost.append(f"in ratios a gap below {ROUNDING:g} of the first one counts as that: less is rounding")
     if any(line.noise for line in lines) and 1 < min(line.seeds for line in lines) < FEWEST:
         lost.append(f"fewer than {FEWEST} seeds have no interval of their mean: it would be their range")
