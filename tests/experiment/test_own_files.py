@@ -157,6 +157,24 @@ def test_a_comparison_is_not_replaced_while_another_process_is_at_work_in_a_cell
     assert command(*words, "--out", "out", "--overwrite") == 0
 
 
+def test_nobody_can_begin_in_a_cell_while_it_is_removed(monkeypatch):
+    """From the first file to the last each cell is held, so that what is looked at and what is removed is one thing."""
+    words = ("compare", "--problem", "compromise", "--algorithms", "fast_fedpg", "fedavg_pg", "--rounds", 1, "--H", 1)
+    assert command(*words, "--seeds", 1, "--out", "out") == 0
+    seen, real = [], own_files.remove
+
+    def spied(out, old):
+        cells = [out / name for name in ("fast_fedpg", "fedavg_pg")]
+        seen.append([*map(files.is_held, cells)])
+        real(out, old)
+        seen.append([*map(files.is_held, cells)])
+
+    monkeypatch.setattr(own_files, "remove", spied)
+    assert command("run", "--problem", "compromise", "--rounds", 1, "--H", 1, "--out", "out", "--overwrite") == 0
+    assert seen == [[True, True]] * 2
+    assert not any(path.is_dir() for path in Path("out").iterdir()), "nor are the locks left"
+
+
 def test_a_run_in_the_place_of_a_comparison_and_the_other_way_round():
     """Nothing of the one is left beside the other."""
     words = ("compare", *WORDS, "--seeds", "2", "--out", "out", "--algorithms", "fast_fedpg", "fedavg_pg")

@@ -26,7 +26,7 @@ from fastfedpg.experiment.own_code import named
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
 from fastfedpg.experiment.recorded_run import begin, execute, reopen
-from fastfedpg.files import clear_parts, hold, is_held, is_sealed, read_text, seal, write_text
+from fastfedpg.files import clear_parts, hold, is_sealed, read_text, seal, write_text
 from fastfedpg.precision import float64
 from fastfedpg.runtime import Diverged
 from fastfedpg.scratch import scratch_folder
@@ -261,9 +261,6 @@ def _entered(planned: Plan, cell: Path, begun: bool, note: Note, restart: bool) 
 def _clear(out: Path, overwrite: bool) -> None:
     if (out / FILE).exists() and not overwrite:
         raise InputError(f"{out}: another comparison has begun in this folder; choose another --out")
-    for cell in cells_in(out):
-        if is_held(cell):
-            raise InputError(f"{cell}: another process is at work in this folder")
     run_folder.clear(out, overwrite)
 
 

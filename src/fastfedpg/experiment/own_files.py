@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from fastfedpg.errors import InputError
-from fastfedpg.files import move, read_text, unused
+from fastfedpg.files import LOCK, hold, move, read_text, unused
 
 WRITTEN = "# fastfedpg "
 """How every configuration begins that this package wrote."""
@@ -153,6 +153,25 @@ def remove(out: Path, files: Sequence[Path]) -> None:
     for folder in sorted(held | own, reverse=True):
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def remove_all(out: Path) -> None:
+    """Remove the run or comparison in a folder that we hold, each of its runs while we hold that one's folder too.
+
+    Where another process is at work in one of them nothing is removed; nobody can begin there before all is gone.
+    """
+    old = [path for path in listed(out) if path != out / LOCK]
+    runs = {path.parent for path in old if path.name == "config.toml" and path.parent.parent == out}
+    places = sorted(runs | {path.parent for path in old if path.name == LOCK})
+    with ExitStack() as stack:
+        for place in places:
+            stack.enter_context(hold(place))
+        remove(out, [path for path in old if path.name != LOCK])
+    for place in reversed(places):
+        for folder in (place, *place.parents):
+            with suppress(OSError):  # somebody has something there, or has begun there by now
+                if out in folder.parents:
+                    folder.rmdir()
 
 
 def clear_unbegun(out: Path) -> None:

@@ -110,11 +110,7 @@ def clear(out: Path, overwrite: bool) -> None:
     if (out / "config.toml").exists() and not overwrite:
         raise InputError(f"{out}: another run has begun in this folder; choose another --out")
     if there and overwrite:
-        old = [path for path in own_files.listed(out) if path != out / LOCK]
-        for path in old:
-            if path.name == LOCK and is_held(path.parent):
-                raise InputError(f"{path.parent}: another process is at work in this folder")
-        own_files.remove(out, old)
+        own_files.remove_all(out)
     clear_parts(out)
 
 
