@@ -61,18 +61,19 @@ def adaptive_anchor(eta: Scalar, H: int, forget: float = 0.2) -> Algorithm:
         h_i = mean of q estimates at theta,      x_0 = theta - q eta mean_i h_i,                     L = H - q
         x_{l+1} = x_l - eta (g_i(x_l) - h_i + mean_i h_i),      l < L,      theta+ = theta + mean_i (x_L - theta)
 
-    Were all H steps taken in common, step k would ask at theta - k eta grad J, to first order. The first q ask at
-    theta, k eta ||grad J|| from there; local step l at a distance of E||e_l||^2 = (1 - 1/N) eta^2 (l + l^2/q) sigma^2/B
-    from the agents' mean: only noise is left in corrected steps, so that zeta^2 has no part in q. A gradient that is
-    asked for at a distance of r is off by L r at most, and the mean of N that are off independently by 1/N of that,
-    squared. The sum of squares is eta^2 L^2 times
+    Were all H steps taken in common, step k would ask at a point whose distance from theta has the mean square eta^2
+    (k^2 ||grad J||^2 + k sigma^2/(B N)), to first order: so far off are the first q, which ask at theta. Local step l
+    asks at a distance of E||e_l||^2 = (1 - 1/N) eta^2 (l + l^2/q) sigma^2/B from the agents' mean: only noise is left
+    in corrected steps, so that zeta^2 has no part in q. A gradient that is asked for at a distance of r is off by L r
+    at most, and the mean of N that are off independently by 1/N of that, squared. The sum of squares is eta^2 L^2 times
 
-        ||grad J||^2 sum_{k<q} k^2  +  (1 - 1/N)/N (sigma^2/B) sum_{l<L} (l + l^2/q)
+        ||grad J||^2 sum_{k<q} k^2  +  sigma^2/(B N) [sum_{k<q} k + (1 - 1/N) sum_{l<L} (l + l^2/q)]
 
-    and q is where it is least. Without noise that is q = 1, Fast-FedPG with `reuse`; with noise alone q = H - 1, whose
-    one local step begins where all agents are. Each estimate at theta is made of two halves of B trajectories, whose
-    difference measures sigma^2/B; ||mean_i h_i||^2 less its noise, sigma^2/(B q N), measures ||grad J||^2. Both are
-    averaged over rounds, and the next round's q follows. The first one's is H/2.
+    and q is where it is least. Without noise that is q = 1, Fast-FedPG with `reuse`. With noise alone and many agents
+    it is H/4^{1/3}: with x = q/H the derivative of x^2/2 + (1-x)^2/2 + (1-x)^3/(3x) has the sign of 4x^3 - 1. Each
+    estimate at theta is made of two halves of B trajectories, whose difference measures sigma^2/B; ||mean_i h_i||^2
+    less its noise, sigma^2/(B q N), measures ||grad J||^2. Both are averaged over rounds, and give the next round its q.
+    The first one has H/2.
 
     d numbers and one scalar up in the first exchange, d in the second; d + 1 and d down. H estimates a round, or where
     nothing is played L + 1.
@@ -120,12 +121,12 @@ def adaptive_anchor(eta: Scalar, H: int, forget: float = 0.2) -> Algorithm:
     return Algorithm(init, exchanges, policy=lambda state: state.theta, needs=("B",))
 
 
-def best(H: int, noise: Scalar, signal: Scalar, m: Scalar) -> Any:
+def best(H: int, noise: Scalar, signal: Scalar, N: Scalar) -> Any:
     """The q at which the docstring's sum is least, the first of them where several are."""
-    q, k = jnp.arange(1, H + 1, dtype=jnp.result_type(noise)), jnp.arange(H)
-    early = jnp.where(k < q[:, None], k**2, 0).sum(axis=1)
-    spread = jnp.where(k < H - q[:, None], k + k**2 / q[:, None], 0).sum(axis=1)
-    return q[jnp.argmin(signal * early + (1 - 1 / m) / m * noise * spread)]
+    q, k = jnp.arange(1, H + 1, dtype=jnp.result_type(noise))[:, None], jnp.arange(H)
+    early = jnp.where(k < q, signal * k**2 + noise / N * k, 0)
+    spread = jnp.where(k < H - q, noise / N * (1 - 1 / N) * (k + k**2 / q), 0)
+    return q[jnp.argmin((early + spread).sum(axis=1)), 0]
 
 
 def anchored(oracle: Oracle, theta: Theta, own: Own, key: RngKey, q: Any) -> tuple[Theta, Any, Own, Any]:
