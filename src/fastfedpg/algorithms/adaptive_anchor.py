@@ -72,7 +72,7 @@ def adaptive_anchor(eta: Scalar, H: int, forget: float = 0.2) -> Algorithm:
     and q is where it is least. Without noise that is q = 1, Fast-FedPG with `reuse`. With noise alone and many agents
     it is H/4^{1/3}: with x = q/H the derivative of x^2/2 + (1-x)^2/2 + (1-x)^3/(3x) has the sign of 4x^3 - 1. Each
     estimate at theta is made of two halves of B trajectories, whose difference measures sigma^2/B; ||mean_i h_i||^2
-    less its noise, sigma^2/(B q N), measures ||grad J||^2. Both are averaged over rounds, and give the next round its q.
+    less its noise, sigma^2/(B q N), measures ||grad J||^2. Both are averaged over rounds and give the next its q.
     The first one has H/2.
 
     d numbers and one scalar up in the first exchange, d in the second; d + 1 and d down. H estimates a round, or where
