@@ -144,7 +144,8 @@ def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
     theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")
     start = np.zeros(config.parameters or 0) if theta0 is None else theta0
     ids = np.arange(config.agents, dtype=np.int32)
-    return Problem(np.zeros(config.agents), ids, lambda task: counting_oracle(lambda B: 0), _unknown, start), theta0
+    oracle = lambda task: counting_oracle(lambda B: 0, start.shape[-1])
+    return Problem(np.zeros(config.agents), ids, oracle, _unknown, start), theta0
 
 
 def _unknown(thetas: Any, seeds: Any = None) -> Evaluation:
