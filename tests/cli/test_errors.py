@@ -457,7 +457,7 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
 
     gpomdp is exactly zero on a trajectory without cost, so theta stays 0 whatever eta is. Once agent 1 meets a cost,
     seed 4 does so in its fourth round, its gradient is of order 1 and a step of 1.7e308 beyond float64: agent 1's
-    message, and no other, stops being finite. With L <= 1 / (2 (1 - 0.9)^3) = 500 and H = 1, 1/(3LH) = 6.67e-4.
+    message, and no other, stops being finite. Lemma 2, which is about Fast-FedPG, is not quoted to it.
     """
     stay = np.tile([[0.98, 0.02], [0.0, 1.0]], (2, 1, 1)).transpose(1, 0, 2)
     reward = np.ones((2, 2, 2))
@@ -470,8 +470,9 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
     recorded = [int(row["round"]) for row in rows("out/metrics.csv")]
     assert len(recorded) > 2
     assert recorded == list(range(len(recorded)))
-    for part in (f"diverged in round {recorded[-1] + 1} ", "agent 1", "seed 4", "1.7e+308", "1/(3LH) = 0.000667"):
+    for part in (f"diverged in round {recorded[-1] + 1} ", "agent 1", "seed 4", "1.7e+308"):
         assert part in message
+    assert "1/(3LH)" not in message
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["state"] == "diverged"
     assert summary["rounds_done"] == recorded[-1]
