@@ -53,8 +53,13 @@ def mixing(W: Any) -> Combine:
 
         return jax.tree.map(mix, ups)
 
-    degree = float(np.count_nonzero(W - np.diag(np.diag(W)))) / N
-    return Combine(merge, per_agent=True, degree=degree, agents=N)
+    edges = (W != 0) & ~np.eye(N, dtype=bool)
+
+    def present(who: Any) -> Any:
+        who = np.asarray(who)
+        return edges[who[..., :, None], who[..., None, :]].sum(axis=(-1, -2)) / who.shape[-1]
+
+    return Combine(merge, per_agent=True, degree=float(present(np.arange(N))), agents=N, present=present)
 
 
 def gossip(graph: Graph, edge_p: float = 0.5, seed: int = 0) -> Combine:

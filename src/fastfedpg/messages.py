@@ -17,7 +17,8 @@ class Combine(NamedTuple):
     server, and State and Down have the leading axis N. Without `sent` nothing leaves the agent, and no message is
     counted; otherwise a node sends to, and hears from, `degree` others on average: 1 is a server. A rule that knows how
     many agents there are has the number in `agents`; one that must know it first is `made_for(N)`, and `of(N)` is the
-    rule for N agents either way.
+    rule for N agents either way. `present(who)`, on a graph, says how many neighbours each of the agents at the
+    positions who (…, m) has among them, on average.
 
     `block`, where there is one, sums a power-of-two block of neighbouring agents to a leading axis of length 1, such
     that merge(uploads) = finish(the blocks' sums, uploads, N) to the bit: then a device sends its sum alone.
@@ -31,6 +32,7 @@ class Combine(NamedTuple):
     degree: float = 1
     agents: int | None = None
     made_for: Callable[[int], Any] | None = None
+    present: Callable[[Any], Any] | None = None
 
     def of(self, N: int) -> "Combine":
         """The rule for N agents; it raises where there can't be so many."""
@@ -41,8 +43,10 @@ class Combine(NamedTuple):
 def pairwise_sum(uploads: PyTree[Array]) -> PyTree[Array]:
     """Add over the leading axis, always in the same order: neighbours first, then neighbouring pairs, …
 
-    Each power-of-two block of agents is summed before it meets another block, so that neither batching nor devices nor
-    the order of arrival change the result. Sums are taken in float64 where JAX's 64-bit mode is on.
+    Each power-of-two block of agents is summed before it meets another block, so that neither batching nor devices
+    change the result. Uploads stand in the order of `who`, in whichever order answers come in over a network; with
+    order="arrival" that is the order of a race, drawn from the seed, and another order is rounded in another way. Sums
+    are taken in float64 where JAX's 64-bit mode is on.
     """
 
     def add(x: Array) -> Array:

@@ -1,5 +1,7 @@
 """Combining rules: their equations on hand-made uploads, and algorithms that use them in every runtime."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from fastfedpg.algorithms.combine import krum, median, mixing, weighted
 from fastfedpg.core import Combine, pairwise_mean
 from fastfedpg.errors import InputError
 from fastfedpg.problems import tabular_exact
-from fastfedpg.runtime import message_sizes, samples_in_a_round
+from fastfedpg.runtime import Schedule, message_sizes, samples_in_a_round
 
 N, S, A, d = 5, 3, 2, 6
 TABULAR = ref.small_problem(N=N, S=S, A=A, seed=40)
@@ -117,6 +119,23 @@ def test_a_node_sends_to_its_neighbours():
     path = np.eye(N) + sum(0.25 * _edge(i) for i in range(N - 1))
     assert message_sizes(EXACT, combining(GOSSIP, mixing(path)), np.zeros(d)).bytes_up == pytest.approx(8 * d * 8 / 5)
     assert message_sizes(EXACT, RULES["krum"], np.zeros(d)) == (d, d, 8 * d, 8 * d, 1)
+
+
+def test_neighbours_that_are_absent_are_not_sent_to():
+    """3 of the 5 on the ring. Of all 10 triples 5 are neighbours in a row, with 2 edges, and 5 have 1: 15 edges, 30
+    ends among 30 agents, 1 each. In turn they are always in a row, 4 ends among 3. Of two who win almost every race and
+    are neighbours each has 1, where chance would give 2 * 1/4."""
+    of = lambda **how: message_sizes(EXACT, GOSSIP, np.zeros(d), Schedule(5, **how)).bytes_up / (8 * d)
+    every = [mixing(RING).present(np.array(who)) for who in itertools.combinations(range(N), 3)]
+    assert np.mean(every) == pytest.approx(1)
+    assert of(participants=3) == of(participants=3, order="arrival") == pytest.approx(1)
+    assert of(participants=3, order="cyclic") == pytest.approx(4 / 3)
+    assert of(participants=5) == of() == 2
+    assert of(participants=1) == 0
+    assert 0.9 < of(participants=2, order="arrival", speeds=[1e3, 1e3, 1, 1, 1]) < 1
+    for run in (loop, simulate):
+        sent = run(EXACT, GOSSIP, 5, participants=3, order="cyclic").final("bytes_up")[0]
+        assert sent == pytest.approx(3 * 4 / 3 * 8 * d), "each takes part in 3 rounds of 5"
 
 
 def _edge(i):

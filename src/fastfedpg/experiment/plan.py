@@ -154,7 +154,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
             runtime.layout_of(problem, schedule)
             runtime.check_memory(problem, algorithm, schedule)
         form = np.zeros(np.shape(problem.theta0)[-1])
-        sizes = runtime.message_sizes(problem, algorithm, form)
+        sizes = runtime.message_sizes(problem, algorithm, form, schedule)
         if is_own(config.algorithm):
             runtime.check_forms(f"algorithm '{config.algorithm}'", problem, algorithm, form)
     notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))

@@ -34,7 +34,7 @@ def loop(
     schedule = Schedule(rounds, seeds, metrics_every, participants, theta0, first_seed, None, None, order, speeds)
     schedule = schedule.settled(algorithm)
     schedule.check(problem, algorithm)
-    sizes = message_sizes(problem, algorithm, schedule.starts(problem)[0])
+    sizes = message_sizes(problem, algorithm, schedule.starts(problem)[0], schedule)
     return gather(loop_records(problem, algorithm, schedule), sizes, (seeds,), first_seed)
 
 

@@ -64,7 +64,7 @@ def simulate(
         rounds, seeds, metrics_every, participants, theta0, first_seed, agent_batch, shards, order, speeds
     )
     example, settings, _, schedule = _checked(problem, algorithm, schedule, sweep)
-    sizes = message_sizes(problem, example, schedule.starts(problem)[0])
+    sizes = message_sizes(problem, example, schedule.starts(problem)[0], schedule)
     shape = (seeds,) if sweep is None else (len(jax.tree.leaves(settings)[0]), seeds)
     return gather(simulate_records(problem, algorithm, schedule, tick, sweep=sweep), sizes, shape, first_seed)
 

@@ -1,5 +1,6 @@
 """What a round is made of, found by walking one agent through it: its messages, and the samples it takes."""
 
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -8,9 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Oracle, Problem, Sums, Tabular, Task, Transitions, key_for, watch
+from fastfedpg.core import Algorithm, Combine, Oracle, Problem, Sums, Tabular, Task, Transitions, key_for, watch
 from fastfedpg.errors import InputError
 from fastfedpg.runtime.round import begun, combined, heard, reply, served
+from fastfedpg.runtime.schedule import Schedule, participants_of
+
+RACES = 1000
+"""Of which it is counted who meets whom."""
 
 
 class MessageSizes(NamedTuple):
@@ -73,18 +78,35 @@ def size_of(tree: Any) -> int:
     return sum(int(np.prod(x.shape)) * int(x.dtype.itemsize) for x in leaves)
 
 
-def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> MessageSizes:
-    """One agent's messages in a round, added up; nothing is computed."""
+def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any, schedule: Schedule | None = None) -> MessageSizes:
+    """One agent's messages in a round that it takes part in, added up; all agents take part unless a schedule says."""
     walked, _ = in_form(problem, algorithm, theta)
     every = [
         # Where each agent is its own server, what it hears are its neighbours' uploads.
-        (e.combine.of(problem.N).degree, up, up if e.combine.per_agent else down)
+        (_met(e.combine.of(problem.N), problem.N, schedule), up, up if e.combine.per_agent else down)
         for number, (e, up, down) in enumerate(zip(algorithm.exchanges, walked.ups, walked.downs, strict=True))
         if number >= algorithm.opening and e.combine.sent
     ]
-    count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
+    count = lambda tree: sum(x.size for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating))
     total = lambda of, which: sum(message[0] * of(message[which]) for message in every)
     return MessageSizes(total(count, 1), total(count, 2), total(size_of, 1), total(size_of, 2), len(every))
+
+
+def _met(combine: Combine, N: int, schedule: Schedule | None) -> float:
+    """How many others an agent that takes part in a round sends to, on average: a server, or neighbours who are there.
+
+    Of m agents that are drawn at random each of the other N - 1 is there with probability (m - 1)/(N - 1). In turn
+    they are the same ones after N rounds at the latest, and a race of unequal agents is run `RACES` times.
+    """
+    m = N if schedule is None or schedule.participants is None else schedule.participants
+    if m == N or combine.present is None:
+        return combine.degree
+    assert schedule is not None
+    if schedule.order == "random" or (schedule.order == "arrival" and schedule.speeds is None):
+        return combine.degree * (m - 1) / (N - 1)
+    rounds = np.arange(N // math.gcd(m, N) if schedule.order == "cyclic" else RACES)
+    who = lambda t: participants_of(schedule.first_seed, t, N, m, schedule.order, schedule.speeds)
+    return float(np.mean(combine.present(jax.vmap(who)(rounds))))
 
 
 def samples_in_a_round(
