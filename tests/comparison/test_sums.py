@@ -39,11 +39,11 @@ def test_as_it_was_nothing_is_tried_again(tuned):
 
 @pytest.mark.parametrize("changes", [{"rounds": 5}, {"seeds": 3}, {"H": 3}, {"first_seed": 7}, {"agents": 4}])
 def test_trials_of_something_else_are_not_taken(changes, tuned):
-    with pytest.raises(InputError, match=r"tune\.csv: line 2 is not as it was written .its sum is another"):
+    with pytest.raises(InputError, match=r"tune\.csv: line 2 is not as it was written .tried with another number of"):
         trials(**changes)
 
 
-@pytest.mark.parametrize("column", range(6))
+@pytest.mark.parametrize("column", range(7))
 def test_an_edited_line_is_noticed(column, tuned):
     lines = Path("tune.csv").read_text().splitlines()
     cells = lines[3].split(",")
@@ -55,7 +55,7 @@ def test_an_edited_line_is_noticed(column, tuned):
 
 def test_trials_of_an_older_version_have_no_sums_and_are_taken_with_a_word(tuned):
     lines = Path("tune.csv").read_text().splitlines()
-    Path("tune.csv").write_text("".join(line.rpartition(",")[0] + "\n" for line in lines))
+    Path("tune.csv").write_text("".join(line.rpartition(",")[0].rpartition(",")[0] + "\n" for line in lines))
     heard = []
     plans = {"a": plan(Config("compromise", rounds=4))}
     assert tuning.tune(plans, 1.0, 6, 2, Path("tune.csv"), run_cells.unseen, heard.append) == tuned
@@ -65,10 +65,10 @@ def test_trials_of_an_older_version_have_no_sums_and_are_taken_with_a_word(tuned
 def test_what_has_no_sums_is_never_given_any(tuned):
     """Were more tried, and all of them written, it would be as if they had been looked at."""
     lines = Path("tune.csv").read_text().splitlines()[:-1]
-    Path("tune.csv").write_text("".join(line.rpartition(",")[0] + "\n" for line in lines))
+    Path("tune.csv").write_text("".join(line.rpartition(",")[0].rpartition(",")[0] + "\n" for line in lines))
     before = Path("tune.csv").read_bytes()
     with pytest.raises(
-        InputError, match=r"of an older version, and it lacks eta = .*; remove the file, and it is tuned"
+        InputError, match=r"of another version, and it lacks eta = .*; remove the file, and it is tuned"
     ):
         trials()
     assert Path("tune.csv").read_bytes() == before
@@ -83,8 +83,36 @@ def test_a_first_line_that_is_none(text, tuned):
 
 def test_trials_of_another_version_are_not_taken(tuned, monkeypatch):
     monkeypatch.setattr(run_folder, "versions", lambda: "fastfedpg 9")
-    with pytest.raises(InputError, match="its sum is another"):
+    with pytest.raises(InputError, match="tried with another number of rounds, other settings or another version"):
         trials()
+
+
+def test_runs_that_have_ended_can_be_shown_by_another_version(capsys, monkeypatch):
+    """What was tried for them stands; an edited line is noticed as before, and nothing is tried or run again."""
+    assert command(*WORDS) == 0
+    table = Path("out/table.csv").read_bytes()
+    monkeypatch.setattr(run_folder, "versions", lambda: "fastfedpg 9")
+    monkeypatch.setattr(tuning, "_try", lambda *_: pytest.fail("tried again"))
+    capsys.readouterr()
+    assert command("resume", "out") == 0
+    assert "fast_fedpg, fedavg_pg would be tried with other settings or another version today" in unwrapped(capsys)
+    assert Path("out/table.csv").read_bytes() == table
+    text = Path("out/tune.csv").read_text()
+    Path("out/tune.csv").write_text(text.replace(",finished,", ",finisheD,", 1))
+    assert command("resume", "out") == 2
+    assert "its sum is another, as of a line that was changed" in unwrapped(capsys)
+
+
+def test_runs_that_have_not_ended_go_on_only_with_what_they_were_tuned_with(capsys, monkeypatch):
+    assert command(*WORDS) == 0
+    Path("out/fedavg_pg/summary.json").unlink()
+    monkeypatch.setattr(run_folder, "versions", lambda: "fastfedpg 9")
+    assert command("resume", "out") == 2
+    assert "tried with another number of rounds, other settings or another version" in unwrapped(capsys)
+
+
+def unwrapped(capsys):
+    return " ".join(capsys.readouterr().err.split())
 
 
 def test_a_comparison_whose_file_was_changed_does_not_go_on(capsys):

@@ -102,9 +102,12 @@ class TunedCell(NamedTuple):
 
 
 def tune_cells(
-    comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note
+    comparison: Comparison, plans: dict[str, Plan], file: Path, show: Show, note: Note, ended: bool = False
 ) -> dict[str, TunedCell]:
-    """Every method at the settings that were best for it, of candidates that are the same for all."""
+    """Every method at the settings that were best for it, of candidates that are the same for all.
+
+    Where all runs have `ended`, what was tried for them stands.
+    """
     first, asked = next(iter(plans.values())), comparison.settings.rounds
     tried = {label: _variants(label, planned, comparison.tune_over) for label, planned in plans.items()}
     every = {name: planned for variants in tried.values() for name, planned in variants.items()}
@@ -116,7 +119,7 @@ def tune_cells(
     if seeds < tuning.ENOUGH and any(table.has_noise(planned) for planned in plans.values()):
         few = f"{seeds} seed{'s' * (seeds > 1)}"
         note(f"step sizes are chosen on {few}, so partly by luck; take --tune-seeds {tuning.ENOUGH} or more")
-    best = tuning.tune(every, comparison.common_eta, comparison.candidates, seeds, file, show, note, trials)
+    best = tuning.tune(every, comparison.common_eta, comparison.candidates, seeds, file, show, note, trials, ended)
     found = {}
     for label, variants in tried.items():
         name = min(variants, key=lambda name: math.inf if math.isnan(best[name].J) else best[name].J)

@@ -187,7 +187,8 @@ def _finish(
     restart: bool = False,
     draw: bool = True,
 ) -> Report:
-    tuned = tune_cells(comparison, plans, out / "tune.csv", show, note) if comparison.tune else {}
+    ended = all(run_folder.state(out / name) in ("finished", "diverged") for name in plans)
+    tuned = tune_cells(comparison, plans, out / "tune.csv", show, note, ended) if comparison.tune else {}
     plans = {**plans, **{name: cell.plan for name, cell in tuned.items()}}
     lost = [name for name, planned in plans.items() if not _cell(planned, out / name, show, note, restart)]
     kept = [name for name in plans if name not in lost]

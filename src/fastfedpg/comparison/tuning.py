@@ -23,7 +23,7 @@ from fastfedpg.runtime import Diverged, Schedule
 FACTOR = 2.0
 FEWEST, MOST = 6, 100
 WIDENINGS = 8
-COLUMNS = ("algorithm", "eta", "J", "seeds", "state", "values", "sum")
+COLUMNS = ("algorithm", "eta", "J", "seeds", "state", "values", "tried_with", "sum")
 ENOUGH = 4
 """Fewer seeds than these choose by luck, where there is noise."""
 
@@ -49,21 +49,23 @@ def tune(
     show: Show,
     note: Note,
     tried: list[Trial] | None = None,
+    ended: bool = False,
 ) -> dict[str, Trial]:
     """The step size with the least mean J for every method, from a grid around eta that is the same for all.
 
     While some method is best at an end of the grid, the grid is widened there, for all. Trials are kept in `file`, and
-    those that are there already are not repeated: each has a sum, of what it says and of what it was tried with. All
-    of them are added to `tried`.
+    those that are there already are not repeated: each has a sum, and says what it was tried with. That must be what
+    would be tried today, unless the runs that rest on it have `ended`: they can still be shown. All are added to
+    `tried`.
     """
     with_what = {name: identity_of(planned, seeds) for name, planned in plans.items()}
-    trials, summed = _read(file, with_what, note)
+    trials, whole = _read(file, with_what, note, ended)
     grid = [eta * FACTOR ** (k - candidates // 2) for k in range(candidates)]
     for widened in range(WIDENINGS + 1):
         for name, planned in plans.items():
             new = [e for e in grid if not any(t.algorithm == name and t.eta == e for t in trials)]
-            if new and not summed:  # a sum for what was not looked at would make it trusted
-                raise InputError(f"{file}: of an older version, and it lacks eta = {new[0]:g} of {name}; {AGAIN}")
+            if new and not whole:  # a sum for what was not looked at would make it trusted
+                raise InputError(f"{file}: of another version, and it lacks eta = {new[0]:g} of {name}; {AGAIN}")
             if new:
                 shown = show(f"tuning {name} ({new[0]:g} … {new[-1]:g})", planned.config.rounds)
                 with named(name, planned.config), shown as report:
@@ -132,32 +134,49 @@ def identity_of(planned: Plan, seeds: int) -> str:
     return repr((sorted(config.items(), key=str), made, seeds))
 
 
-def sum_of(with_what: str, row: Sequence[str]) -> str:
-    """What a line must end with, so that a change of it, or of what it is of, is noticed."""
+def sum_of(with_what: str, row: Sequence[str] = ()) -> str:
+    """What stands for something, and for a line of it, so that a change of either is noticed."""
     return hashlib.sha256("\n".join((with_what, *row)).encode()).hexdigest()[:16]
 
 
-def _read(file: Path, with_what: Mapping[str, str], note: Note) -> tuple[list[Trial], bool]:
-    """The trials of these methods, and whether they have sums; a line that was changed or is of others is refused."""
+def _read(file: Path, with_what: Mapping[str, str], note: Note, ended: bool) -> tuple[list[Trial], bool]:
+    """The trials of these methods, and whether more may be added; a line that was changed or is of others is refused.
+
+    Before there was a column `tried_with` the sum was of both, and once there was none.
+    """
     try:
         rows = csv.DictReader(io.StringIO(read_text(file, errors="replace")))
     except FileNotFoundError:
         return [], True
     trials: list[Trial] = []
+    others = set[str]()
     try:
         names = rows.fieldnames or ()
-        sums, there = COLUMNS[-1] in names, [name for name in COLUMNS if name != "values" or name in names]
+        there = [name for name in COLUMNS if name in names or name not in ("values", "tried_with", "sum")]
+        sums, apart = "sum" in there, "tried_with" in there
         if not sums:
             note(f"{file}: of an older version, without sums of its lines; they are taken as they are")
         for r in rows:
-            said = [r[name] for name in there[: None if sums else -1]]
+            said = [r[name] for name in there]
             values = tuple(float(x) for x in (r.get("values") or "").split())
             trials.append(Trial(r["algorithm"], float(r["eta"]), float(r["J"] or "nan"), values))
-            if sums and said[-1] != sum_of(with_what.get(r["algorithm"], ""), said[:-1]):
-                raise ValueError("its sum is another, as of another number of rounds or a line that was changed")
+            mine = with_what.get(r["algorithm"], "")
+            if sums and said[-1] != sum_of("" if apart else mine, said[:-1]):
+                also = "" if apart else "another number of rounds or "
+                raise ValueError(f"its sum is another, as of {also}a line that was changed")
+            if apart and r["tried_with"] != sum_of(mine):
+                others.add(r["algorithm"])
+                if not ended:
+                    raise ValueError("tried with another number of rounds, other settings or another version")
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise InputError(f"{file}: line {rows.line_num} is not as it was written ({error}); {AGAIN}") from None
-    return trials, sums
+    if others:
+        which = ", ".join(sorted(others))
+        note(
+            f"{file}: {which} would be tried with other settings or another version today; all runs have come to their "
+            "end, and stand as they are"
+        )
+    return trials, sums and not others
 
 
 def _write(file: Path, trials: Sequence[Trial], seeds: int, with_what: Mapping[str, str]) -> None:
@@ -167,6 +186,6 @@ def _write(file: Path, trials: Sequence[Trial], seeds: int, with_what: Mapping[s
     for t in sorted(trials, key=lambda t: t[:2]):
         lost = math.isnan(t.J)
         said = [t.algorithm, repr(t.eta), "" if lost else repr(t.J), str(seeds), "diverged" if lost else "finished"]
-        said.append(" ".join(map(repr, t.values)))
-        rows.writerow([*said, sum_of(with_what[t.algorithm], said)])
+        said += [" ".join(map(repr, t.values)), sum_of(with_what[t.algorithm])]
+        rows.writerow([*said, sum_of("", said)])
     write_text(file, text.getvalue())
