@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,9 @@ import tomli_w
 
 from fastfedpg.comparison.spec import LONGEST, OURS, Comparison, from_table
 from fastfedpg.errors import InputError, unknown
+from fastfedpg.experiment import choices
 from fastfedpg.experiment.config import read_toml
+from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.parameters import fit
 from fastfedpg.registry import PACKAGE
 
@@ -87,10 +90,17 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
             if not math.isfinite(best[label]):
                 raise InputError(f"{here}: best = {best[label]:g}; it must be a finite number, a J")
         with placed(here):
-            comparisons[label] = from_table(whole, here, path.parent.absolute())
+            made = from_table(whole, here, path.parent.absolute())
+            comparisons[label] = replace(made, tune_over=_taken(made)) if algorithms else made
     study = Study(name, kind, comparisons, best)
     check(study, where)
     return study
+
+
+def _taken(comparison: Comparison) -> dict[str, tuple[Any, ...]]:
+    """What of the study's own tuning other methods have too."""
+    names = {name for method in comparison.methods for name in choices.takes("algorithm", method)}
+    return {name: values for name, values in comparison.tune_over.items() if name in names | {*SETTINGS}}
 
 
 def _merged(said: Mapping[str, Any], quick: bool, where: str) -> dict[str, dict[str, Any]]:
