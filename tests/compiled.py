@@ -22,6 +22,7 @@ def environment(folder: Path) -> dict[str, str]:
         "JAX_COMPILATION_CACHE_DIR": str(folder),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
     }
 
 
