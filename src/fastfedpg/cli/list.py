@@ -18,10 +18,14 @@ KINDS: dict[str, tuple[str, Table]] = {
     "oracles": ("oracle", Table("oracle", {**PLAYED.rows, **ORACLES.rows})),
     "policies": ("policy", POLICIES),
 }
-USAGE = """usage: fastfedpg list [NAME]
+USAGE = """usage: fastfedpg list [NAME | --costs | --cards]
 
 Show the problems, algorithms, oracles and policies, a line each. With a NAME, or a module:function or file.py:function
-of your own, show what it is, its equation, and its settings with their defaults.
+of your own, show what it is, its equation, and its settings with their defaults; of an algorithm also when to use it,
+and what a round costs, which is found by walking it.
+
+  --costs  what a round of each algorithm costs, a row each
+  --cards  all about every algorithm, as Markdown
 
 example: fastfedpg list fast_fedpg"""
 
@@ -33,11 +37,19 @@ def list_everything(arguments: list[str], console: Console, errors: Console) -> 
         return 0
     if len(arguments) > 1:
         raise InputError(f"list takes one name, but was given {' '.join(arguments)}")
-    lines = about(arguments[0]) if arguments else overview()
+    lines = _asked(arguments[0]) if arguments else overview()
     for line in lines:
         for part in folded(line, console.width) if console.is_terminal else [line]:
             console.print(part, highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def _asked(word: str) -> list[str]:
+    if word not in ("--costs", "--cards"):
+        return about(word)
+    from fastfedpg.cli import cards  # with JAX
+
+    return cards.table() if word == "--costs" else cards.markdown()
 
 
 def folded(line: str, width: int) -> list[str]:
@@ -76,9 +88,16 @@ def about(name: str) -> list[str]:
     for kind in kinds:
         found = choices.describe(kind, name)
         head = "your own" if is_own(name) else f"{'an' if kind[0] in 'ao' else 'a'} {kind}"
-        lines += [*([""] if lines else []), f"{name}: {head}", "", found.doc, ""]
+        lines += [*([""] if lines else []), f"{name}: {head}", ""]
+        lines += _card(name, found) if kind == "algorithm" and name in ALGORITHMS else [found.doc, ""]
         lines += settings(found) or ["it has no settings"]
     return lines
+
+
+def _card(name: str, found: Described) -> list[str]:
+    from fastfedpg.cli import cards  # with JAX
+
+    return [cards.advice(found.doc)[0], "", *cards.about(name, found.doc)]
 
 
 def settings(found: Described) -> list[str]:
