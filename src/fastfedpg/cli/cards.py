@@ -65,7 +65,7 @@ def facts(name: str) -> dict[str, str]:
         "synchronisations": str(c.syncs),
         "numbers up": c.up.told("d"),
         "numbers down": c.down.told("d"),
-        "estimates": _played(c) + " (evaluations of a table: nothing is played)" * exact,
+        "estimates": _played(c) + " (exact, of a table: nothing is played)" * exact,
         "an agent keeps": kept if c.memory == c.kept else f"{kept}; within a round {c.memory.told('d')}",
         "its oracle answers": f"gradients, and {needs}: {_oracles(algorithm)}" if needs else "gradients",
         "who takes part": f"all agents in every round: {algorithm.everybody}" if algorithm.everybody else who,

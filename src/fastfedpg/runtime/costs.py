@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import Algorithm, Oracle, Problem
+from fastfedpg.core import Algorithm, Evaluation, Oracle, Problem
 from fastfedpg.runtime.walk import agents_alike, counting_oracle, in_form, message_sizes, walk
 
 N = 5
@@ -71,8 +71,8 @@ def costs(make: Callable[[int], Algorithm]) -> Costs:
         state, _, memory, _ = walked.began
         memories.append((memory, state if algorithm.per_agent else ()))
     parts = [np.array([x.size for x in jax.tree.leaves(memory)], int) for memory in memories]
-    needed = _needed(algorithm, memories[0][0], SIZES[0])
-    needed = np.array(needed + [True] * (len(parts[0]) - len(needed)), bool)
+    known = _needed(algorithm, memories[0][0], SIZES[0])
+    needed = np.array(known + [True] * (len(parts[0]) - len(known)), bool)
     few = jnp.zeros(2)
     who = (0,) if agents_alike(algorithm, few, N) else (0, N - 1)
     each = lambda i: [walk(a, _oracle(2), few, N, i).steps for a in made]
@@ -92,7 +92,11 @@ def costs(make: Callable[[int], Algorithm]) -> Costs:
 def counted(d: int) -> Problem:
     """N agents with d parameters, of whom nothing but their messages is of interest."""
     oracle = _oracle(d)
-    return Problem(np.zeros((N, 1)), np.arange(N), lambda task: oracle, lambda thetas, seeds=None: None, np.zeros(d))
+    return Problem(np.zeros((N, 1)), np.arange(N), lambda task: oracle, _worth_nothing, np.zeros(d))
+
+
+def _worth_nothing(thetas: Any, seeds: Any = None) -> Evaluation:
+    return Evaluation(0.0, 0.0, 0.0, 0.0)
 
 
 def _oracle(d: int) -> Oracle:
