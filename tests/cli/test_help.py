@@ -77,6 +77,17 @@ def test_the_list_tells_what_one_is_with_its_equation_and_settings(capsys):
     assert "Eq. (5)" in capsys.readouterr().out
 
 
+def test_on_a_terminal_equations_of_the_list_stay_as_they_are():
+    """Two lines that must not be joined, and text that is broken anew."""
+    equations = "    a   = b +           c\n    a+  = a + 1"
+    text = f"What it is, in one line.\n\n{equations}\n\nText that goes on for longer than a\nterminal of 40 columns has."
+    broken = "Text that goes on for longer than a\nterminal of 40 columns has."
+    assert "\n".join(folded(text, 40)) == f"What it is, in one line.\n\n{equations}\n\n{broken}"
+    assert "\n".join(folded(text.replace(" a\nterm", " a whole\nterm"), 40)).endswith(
+        "Text that goes on for longer than a\nwhole terminal of 40 columns has."
+    )
+
+
 def test_lines_of_the_list_are_broken_between_words():
     line = "  fast_fedpg   Local policy-gradient steps, each corrected by the memory of the global gradient, and more."
     parts = folded(line, 60)

@@ -97,12 +97,12 @@ def about(name: str, doc: str) -> list[str]:
     _, said = advice(doc)
     found = facts(name)
     width = max(map(len, found))
-    lines = ["when to use it", *(f"  {line}" for line in said.splitlines()), ""] if said else []
+    lines = ["when to use it", "", said, ""] if said else []
     lines += ["costs of an agent in a round, measured, for theta of d numbers and the settings below as they are"]
     return [*lines, *(f"  {fact:<{width}}  {told}" for fact, told in found.items()), ""]
 
 
-def table() -> list[str]:
+def table(width: int = WIDTH) -> list[str]:
     """What a round of each algorithm costs, a row each."""
     rows = []
     for name in ALGORITHMS:
@@ -130,7 +130,7 @@ def table() -> list[str]:
         Column(head, cells, right=head not in words, whole=head in ("up", "down", "estimates", "kept"))
         for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
     ]
-    return lay_out(columns, WIDTH)
+    return lay_out(columns, width)
 
 
 def markdown() -> list[str]:
