@@ -1,5 +1,7 @@
 """Runs every command that a page names as `<!-- output: COMMAND -->` and puts what it prints below it.
 
+What a command prints as Markdown stands between `<!-- markdown: COMMAND -->` and `<!-- end -->`.
+
 python docs/outputs.py [PAGE …] from the repository's folder; all pages unless given. What a command prints that then
 fails, as a report of `verify` with a claim that does not hold, is put there too; they are named at the end, with
 exit code 1.
@@ -16,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
+MARKDOWN = re.compile(r"(<!-- markdown: (?P<command>[^\n]+?) -->\n).*?(<!-- end -->\n)", flags=re.S)
 STUDIES = ("point-mass", "cart-pole", "thermostats", "half-cheetah-vel")
 PICTURES = {
     "main/curves.png": "compare-curves.png",
@@ -58,15 +61,22 @@ def main(pages: list[Path]) -> list[str]:
         folder = Path(place)
         shutil.copytree(ROOT / "docs" / "studies", folder / "studies")  # which took too long to be run again
 
-        def fill(found: re.Match[str]) -> str:
-            command = found["command"]
+        def said(command: str) -> str:
             if command not in known:
                 known[command] = printed(command, folder)
+            return known[command][0]
+
+        def fill(found: re.Match[str]) -> str:
+            command = found["command"]
             shown = "" if command.startswith("make") else f"$ {command}\n"
-            return f"{found[1]}```\n{shown}{known[command][0]}\n```\n"
+            return f"{found[1]}```\n{shown}{said(command)}\n```\n"
+
+        def fill_markdown(found: re.Match[str]) -> str:
+            return f"{found[1]}{said(found['command'])}\n{found[3]}"
 
         for page in pages:
-            page.write_text(MARK.sub(fill, page.read_text(encoding="utf-8")), encoding="utf-8")
+            text = MARKDOWN.sub(fill_markdown, MARK.sub(fill, page.read_text(encoding="utf-8")))
+            page.write_text(text, encoding="utf-8")
         for name, there in PICTURES.items():
             if (folder / name).exists():
                 (ROOT / "docs" / there).write_bytes((folder / name).read_bytes())

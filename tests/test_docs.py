@@ -53,6 +53,17 @@ def test_what_a_command_that_fails_prints_is_on_the_page_and_it_is_named(tmp_pat
     assert page.read_text() == f"<!-- output: {fails} -->\n{blocks[0]}<!-- output: {works} -->\n{blocks[1]}"
 
 
+def test_what_a_command_prints_as_markdown_takes_the_place_of_what_stood_there(tmp_path):
+    """All between its two marks, and nothing after them."""
+    (tmp_path / "card.py").write_text("print('### one')\nprint()\nprint('a card')")
+    mark, page = f"<!-- markdown: python {tmp_path / 'card.py'} -->\n", tmp_path / "page.md"
+    words = [sys.executable, str(ROOT / "docs" / "outputs.py"), str(page)]
+    for before in ("", "### old\n\nan old card\n"):
+        page.write_text(f"# page\n{mark}{before}<!-- end -->\nrest <!-- end -->\n")
+        subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+        assert page.read_text() == f"# page\n{mark}### one\n\na card\n<!-- end -->\nrest <!-- end -->\n"
+
+
 def references(text):
     """Markdown's reference links, `[core]: ../src/…`, by their label."""
     return dict(re.findall(r"^\[(\w+)\]: (\S+)$", text, flags=re.M))

@@ -77,6 +77,14 @@ def test_the_list_tells_what_one_is_with_its_equation_and_settings(capsys):
     assert "Eq. (5)" in capsys.readouterr().out
 
 
+def test_on_a_terminal_equations_of_the_list_stay_as_they_are():
+    """Two lines that must not be joined, one longer than the terminal, and text that is broken anew."""
+    equations = "    a   = b +           c,              b = 1\n    a+  = a + 1"
+    before = f"What it is.\n\n{equations}\n\nText that goes on for\nlonger than a terminal\nof 40 columns has."
+    after = f"What it is.\n\n{equations}\n\nText that goes on for longer than a\nterminal of 40 columns has."
+    assert "\n".join(folded(before, 40)) == after
+
+
 def test_lines_of_the_list_are_broken_between_words():
     line = "  fast_fedpg   Local policy-gradient steps, each corrected by the memory of the global gradient, and more."
     parts = folded(line, 60)

@@ -232,7 +232,7 @@ def test_the_users_own_cache_folder_wins_and_old_programs_go(tmp_path, monkeypat
 ALSO = ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list", "--help"]], ids=" ".join)
 def test_help_imports_neither_jax_nor_matplotlib(words):
     program = "import sys\nfrom fastfedpg import entry\nsys.argv[0] = 'fastfedpg'\ntry:\n    entry.main()\n"
     program += "except SystemExit:\n    print(sorted({'jax', 'matplotlib', 'scipy', 'flwr', 'numpy'} & {*sys.modules}))"

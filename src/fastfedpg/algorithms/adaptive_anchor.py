@@ -78,6 +78,9 @@ def adaptive_anchor(eta: Scalar, H: int, forget: float = 0.2) -> Algorithm:
     d numbers and one scalar up in the first exchange, d in the second; d + 1 and d down. H estimates a round, or where
     nothing is played L + 1.
 
+    Use it in the place of heavy_anchor where nobody knows the noise, or it changes on the way. Do not with B = 1: noise
+    is measured by halves of an estimate.
+
     Args:
         eta: local step size.
         H: estimates in a round.

@@ -44,6 +44,8 @@ def afedpg(eta: Scalar, alpha: Scalar = 0.2) -> Algorithm:
     the length eta wherever it is: theta ends in circles of about that size. The theory lets eta_k fall like 1/k and
     alpha_k like k^(-4/5), and agents are alike.
 
+    Use it where agents have one task and unequal speeds. Do not where tasks differ: who comes more often counts more.
+
     Args:
         alpha: weight of the fresh gradient, in (0, 1].
     """

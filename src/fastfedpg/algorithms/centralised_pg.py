@@ -4,7 +4,11 @@ from fastfedpg.core import Algorithm, Down, Exchange, Info, Oracle, Own, RngKey,
 
 
 def centralised_pg(eta: Scalar) -> Algorithm:
-    """One averaged gradient step a round: theta+ = theta - eta mean_i g_i(theta)."""
+    """One averaged gradient step a round: theta+ = theta - eta mean_i g_i(theta).
+
+    Use it where a synchronisation costs little beside an estimate: nobody drifts. Do not where rounds are what counts:
+    each has one step.
+    """
 
     def send_gradient(
         memory: tuple[()], own: Own, theta: Down, oracle: Oracle, key: RngKey

@@ -47,6 +47,9 @@ def decentralised_pg(eta: Scalar, graph: Graph = "ring", edge_p: float = 0.5, gr
     and a round is that of FedAvg-PG with H = 1 but for where gradients are taken: not at the mean but at theta_i, an
     own step away from it, theta_i - mean = -eta (g_i - g) of the round before. The first round is the same.
 
+    Use it where there is no server and eta is small. Do not on a graph that is badly connected: take mdpgt, which has
+    no bias.
+
     Args:
         graph: ring, torus, star, complete or erdos-renyi, with Metropolis weights; a file (.npy, .npz) with doubly
             stochastic weights W (N, N); or their rows.

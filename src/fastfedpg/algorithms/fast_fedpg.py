@@ -44,6 +44,9 @@ def fast_fedpg(
     Two synchronisations and H + 1 gradient estimates a round. A round begins with the gradient exchange (line 13 of the
     round before), so there is neither a special first round nor an unused last gradient.
 
+    Use it where agents differ by more than noise: N zeta^2 above (1 - 1/N) sigma^2, which `fastfedpg advise` measures.
+    Do not where they differ little: its correction is then noise alone, and costs a second synchronisation.
+
     Args:
         eta: local step size.
         H: local steps in a round.

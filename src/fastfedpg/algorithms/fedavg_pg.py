@@ -23,6 +23,9 @@ def fedavg_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algorithm:
 
     One synchronisation and H estimates a round. For H > 1 its fixed point is in general not a stationary point of J:
     each agent drifts towards its own optimum, by O(eta H).
+
+    Use it where agents differ little, or noise is larger than drift: it has one vector each way, and no correction's
+    noise. Do not where agents pull apart and eta H is large.
     """
 
     def send_parameters(

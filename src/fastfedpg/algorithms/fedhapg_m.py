@@ -49,6 +49,9 @@ def fedhapg_m(eta: Scalar, H: int, b: Scalar = 0.2, lam: Scalar | None = None) -
 
     Public code has no costs in D: its mean is then 0.
 
+    Use it in the place of FedSVRPG-M where its weights degenerate (look at `ess`). Do not to remove the bias of
+    heterogeneity at a fixed eta.
+
     Args:
         b: weight of the fresh gradient, in (0, 1].
         lam: server step size; eta H unless given, which is the average of the agents' parameters.

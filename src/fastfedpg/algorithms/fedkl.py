@@ -60,6 +60,9 @@ def fedkl(
     mean sqrt KL(pi_anchor || pi_x) and nm_target, within [sigma, 20]. There nm_target falls with the rounds, by a
     default of the class; here it stays.
 
+    Use it where each batch is to serve several steps. Do not where gradients are exact, since nothing is played then,
+    nor to remove the bias of heterogeneity: penalties hold agents back, and nothing corrects them.
+
     Args:
         beta: weight of the first penalty.
         sigma: weight of the second one.

@@ -49,6 +49,9 @@ def fedlin_pg(eta: Scalar, H: int, steps: tuple[int, ...] | None = None, k: int 
     With equal H_i and without k it is Fast-FedPG, without `reuse`: g_i(x_0) is drawn again, as Eq. (6) has it. 2d
     numbers each way, or d + k and k places up, two synchronisations, H_i + 1 estimates a round.
 
+    Use it where agents are not equally fast, or what they send must be short. Do not where neither holds: it is then
+    Fast-FedPG, without its `reuse`, B0 and optimisers.
+
     Args:
         eta: local step size of an agent with H steps.
         H: local steps in a round.

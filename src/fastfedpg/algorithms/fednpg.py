@@ -43,6 +43,9 @@ def fednpg(eta: Scalar, graph: Graph = "ring", edge_p: float = 0.5, graph_seed: 
     goes into z; entropy adds tau log pi to Q. There the first T_i is Q_i itself, here sum_j W_ij Q_j. The policy is the
     mean of the logits.
 
+    Use it where each agent knows its MDP, a table, kernels are shared, and there is no server. Do not where kernels
+    differ: the mean of the agents' Q is then no MDP's.
+
     Args:
         graph, edge_p, graph_seed: as in decentralised_pg.
     """

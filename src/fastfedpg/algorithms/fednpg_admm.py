@@ -66,6 +66,9 @@ def fednpg_admm(
     (J'J of `log_prob`), or where the MDP is known that of the discounted occupancy; its equation is solved by conjugate
     gradients. A step of `trust` does not shrink near an optimum.
 
+    Use it where curvature is uneven and synchronisations cost little: each step has `sweeps` of them. Do not where
+    solving with F_i, up to `cg_steps` products in each sweep, costs an agent more than playing.
+
     Args:
         sweeps: of ADMM in a round, each a synchronisation.
         rho: how strongly copies are held together.

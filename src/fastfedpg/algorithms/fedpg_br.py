@@ -80,6 +80,9 @@ def fedpg_br(eta: Scalar, H: int, sigma: Scalar = 1.0, B0: int = 16, geometric: 
     The paper's H is geometric with SCSG's mean, (B0 + B) / B, and its B0 is drawn too. Public code weighs single steps
     instead of trajectories, takes Adam's steps, and stops where the mean w leaves [.995, 1.005].
 
+    Use it where all agents have one task and some may send anything. Do not where tasks differ: its filter can't tell
+    another task from an attack.
+
     Args:
         H: steps of the server in a round, or their mean.
         sigma: how far a trajectory's gradient is from its mean, at most.

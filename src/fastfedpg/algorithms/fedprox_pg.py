@@ -34,6 +34,8 @@ def fedprox_pg(eta: Scalar, H: int, mu: Scalar = 0.1, optimiser: MakeOptimiser =
     for every l: the pull makes the bias smaller by making the round shorter, and does not remove it. At fixed mu it
     does nothing to first order in eta. eta mu must be below 2, or local steps diverge by themselves.
 
+    Use it to hold back FedAvg-PG's local steps where long rounds diverge. Do not to remove its bias, which it can't.
+
     Args:
         eta: local step size.
         H: local steps in a round.

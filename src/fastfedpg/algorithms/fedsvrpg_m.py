@@ -50,6 +50,9 @@ def fedsvrpg_m(eta: Scalar, H: int, b: Scalar = 0.2, lam: Scalar | None = None) 
     Public code begins the momentum anew in each round, pairs x with the local iterate before, takes H - 1 steps, or
     adds eta times the gradient of minus the return.
 
+    Use it where noise decides and weights stay near 1 (look at `ess`): short trajectories, small steps. Do not to
+    remove the bias of heterogeneity at a fixed eta.
+
     Args:
         b: weight of the fresh gradient, in (0, 1].
         lam: server step size; eta H unless given, which is the average of the agents' parameters.

@@ -44,6 +44,9 @@ def heavy_anchor(eta: Scalar, H: int, q: int | None = None) -> Algorithm:
     synchronisation with d numbers each way, instead of two with 2d. It has H estimates, or where nothing is played
     L + 1.
 
+    Use it where noise and heterogeneity both matter. Do not where gradients are exact: more of them at one point tell
+    nothing.
+
     Args:
         eta: local step size.
         H: estimates in a round.

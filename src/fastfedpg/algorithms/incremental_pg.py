@@ -27,6 +27,9 @@ def incremental_pg(eta: Scalar, power: Scalar = 0.0) -> Algorithm:
 
     which depends on the order, and goes only with eta: power > 0 leaves none of it.
 
+    Use it where agents can only take turns, with power > 0. Do not where all could work at once: a step has the noise
+    of one agent, and the others wait.
+
     Args:
         power: how fast steps fall: 0 is a constant step.
     """

@@ -23,6 +23,9 @@ def independent_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algor
     """H local steps a round and no communication: theta_i <- theta_i - eta g_i(theta_i) for every agent i.
 
     The policy is one theta per agent, and each is evaluated on its own agent's task.
+
+    Use it where nothing may be sent, or to see what agents give up for a common policy. Do not where samples are
+    scarce: each agent has its own alone.
     """
 
     def learn(

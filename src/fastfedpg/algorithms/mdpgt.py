@@ -54,6 +54,9 @@ def mdpgt(eta: Scalar, graph: Graph = "ring", b: Scalar = 0.5, edge_p: float = 0
     The authors' public code carries v before W is applied, which is the same, but never renews theta_i-: it stays the
     very first policy, so that w degenerates.
 
+    Use it where there is no server and agents differ. Do not where weights degenerate (look at `ess`), but with b near
+    1, which hardly counts on them.
+
     Args:
         graph, edge_p, graph_seed: as in decentralised_pg.
         b: share of the fresh gradient, in (0, 1]; 1 is gradient tracking without momentum.

@@ -49,6 +49,8 @@ def mfpo(eta: Scalar, H: int, a: Scalar = 0.2) -> Algorithm:
 
     H estimates a round. Public code has 1 in the place of 1 - a, and w of single steps.
 
+    Use it as FedSVRPG-M, with a momentum in each local step. Do not to remove the bias of heterogeneity at a fixed eta.
+
     Args:
         a: weight of the fresh gradient, in (0, 1].
     """

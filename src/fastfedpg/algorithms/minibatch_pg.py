@@ -23,6 +23,9 @@ def minibatch_pg(eta: Scalar, H: int) -> Algorithm:
     theta as far as H local steps, with the same noise: (H eta)^2 sigma^2/(H B N) = H eta^2 sigma^2/(B N). What it lacks
     is a second look: all of the step is taken along the gradient where it began (Woodworth et al. 2020). Where nothing
     is played a round costs one estimate.
+
+    Use it first: it is what local steps must beat with the same samples. Do not where H eta is too far to go along one
+    gradient.
     """
     if H < 1:
         raise ValueError(f"H = {H}; a round must have the trajectories of at least 1 step")

@@ -40,6 +40,9 @@ def pavg(eta: Scalar, H: int, kind: Literal["natural", "soft", "projected"] = "n
 
     The authors' code lets eta decay in every round in which the objective rises by less than 0.1%, hence in nearly all:
     that its results differ between H where all agents are equal (kappa = 0) comes from this alone. Here eta stays.
+
+    Use it where each agent knows its MDP, a table, and kernels are shared: with H = 1 it is the centralised natural
+    gradient. Do not where kernels differ much, or with a large H where costs do: nothing corrects the drift.
     """
 
     def send_parameters(

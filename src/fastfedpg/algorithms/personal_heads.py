@@ -44,6 +44,9 @@ def personal_heads(eta: Scalar, H: int, head: float = 0.5, correct: bool = True)
     agent's policy is (u, v_i); it is evaluated on its own task, and heads are in no message: d - n numbers each way,
     for a head of n, and twice as many with `correct`, in two synchronisations.
 
+    Use it where agents need not have all of a policy in common, as with a last layer of their own. Do not where one
+    policy for all is asked for: it solves another problem.
+
     Args:
         eta: local step size.
         H: local steps in a round.

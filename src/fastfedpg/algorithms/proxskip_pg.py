@@ -37,6 +37,9 @@ def proxskip_pg(eta: Scalar, p: float = 0.1, most: int | None = None) -> Algorit
     The server draws H after each round and sends it with theta: d numbers up, d + 1 down, one synchronisation. Nothing
     is drawn before the first, which has 1/p steps, rounded. All agents must take part.
 
+    Use it to see what a random number of local steps does: messages and noise are those of SCAFFOLD-PG. Do not where
+    agents may be absent.
+
     Args:
         eta: local step size.
         p: the chance that a local step is its round's last, in (0, 1].

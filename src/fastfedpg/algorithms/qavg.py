@@ -33,6 +33,9 @@ def qavg(eta: Scalar, H: int, table: Literal["V", "Q"] = "V") -> Algorithm:
     round.
 
     The policy is greedy, theta = -1e8 Q; theta0 is minus the first Q. There is no entropy in the sweeps: tau must be 0.
+
+    Use it where each agent knows its MDP, a table. Do not with entropy, nor where kernels differ: the best common
+    policy may then be one that mixes actions (`hard-mdp`), and a greedy one never does.
     """
     if isinstance(eta, float | int) and not 0 < eta <= 1:
         raise ValueError(f"eta = {eta:g}; a sweep's share must lie in (0, 1]")

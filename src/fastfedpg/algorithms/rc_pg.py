@@ -68,6 +68,9 @@ def rc_pg(
     their sum equally. Each is clipped to [-1, 1.5], one alone to [0, 1]. d numbers and m (m + 3)/2 scalars up, d + m
     down for m gains; H estimates a round. All agents must take part: what an absent one keeps would break the sum.
 
+    Use it where nobody knows whether agents or noise differ more, and a round is to have one synchronisation. Do not
+    where agents may be absent, or where there are too few rounds to fit beta in: about 1/f of them pass first.
+
     Args:
         eta: local step size.
         H: local steps in a round.

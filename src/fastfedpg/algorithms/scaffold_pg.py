@@ -66,6 +66,10 @@ def scaffold_pg(
     All control variates start at zero. Option II reads the mean gradient off the change of theta, which only gradient
     steps allow: with another optimiser take option I.
 
+    Use it in the place of Fast-FedPG where synchronisations are dear. Do not where theta moves far in a round: its
+    correction is a round old, as on `mazes` (docs/compare.md); nor with agents that may be absent, but for `everybody`
+    false.
+
     Args:
         option: how control variates are renewed.
         everybody: with option II, whether all agents are in every round, so that c need not be sent.

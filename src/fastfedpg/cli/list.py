@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from functools import partial
 
 from rich.console import Console
 
@@ -18,10 +19,14 @@ KINDS: dict[str, tuple[str, Table]] = {
     "oracles": ("oracle", Table("oracle", {**PLAYED.rows, **ORACLES.rows})),
     "policies": ("policy", POLICIES),
 }
-USAGE = """usage: fastfedpg list [NAME]
+USAGE = """usage: fastfedpg list [NAME | --costs | --cards]
 
 Show the problems, algorithms, oracles and policies, a line each. With a NAME, or a module:function or file.py:function
-of your own, show what it is, its equation, and its settings with their defaults.
+of your own, show what it is, its equation, and its settings with their defaults; of an algorithm also when to use it,
+and what a round costs, which is found by walking it.
+
+  --costs  what a round of each algorithm costs, a row each
+  --cards  all about every algorithm, as Markdown
 
 example: fastfedpg list fast_fedpg"""
 
@@ -33,20 +38,32 @@ def list_everything(arguments: list[str], console: Console, errors: Console) -> 
         return 0
     if len(arguments) > 1:
         raise InputError(f"list takes one name, but was given {' '.join(arguments)}")
-    lines = about(arguments[0]) if arguments else overview()
+    if arguments and arguments[0] in ("--costs", "--cards"):
+        from fastfedpg.cli import cards  # with JAX
+
+        width = console.width if console.is_terminal else cards.WIDTH
+        lines = cards.table(width) if arguments[0] == "--costs" else cards.markdown()
+    else:
+        lines = about(arguments[0]) if arguments else overview()
+        lines = [part for line in lines for part in folded(line, console.width)] if console.is_terminal else lines
     for line in lines:
-        for part in folded(line, console.width) if console.is_terminal else [line]:
-            console.print(part, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
 
 
 def folded(line: str, width: int) -> list[str]:
-    """A line as wide as the terminal, broken between words; what follows stands under the last column."""
-    if len(line) <= width or width < 40:
+    """A line as wide as the terminal, broken between words; what follows stands under the last column.
+
+    Of a text of several lines, paragraphs are broken anew, and equations, which are indented, stay as they are.
+    """
+    wrap = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    if max(map(len, line.split("\n"))) <= width or width < 40:
         return [line]
+    if "\n" in line:
+        parts = [part if re.search("^ ", part, flags=re.M) else "\n".join(wrap(part)) for part in line.split("\n\n")]
+        return "\n\n".join(parts).split("\n")
     columns = [found.end() for found in re.finditer(r"\S(?:  +)(?=\S)", line)]
-    under = " " * min(columns[-1] if columns else 4, width // 2)
-    return textwrap.wrap(line, width, subsequent_indent=under, break_long_words=False, break_on_hyphens=False)
+    return wrap(line, subsequent_indent=" " * min(columns[-1] if columns else 0, width // 2))
 
 
 def overview() -> list[str]:
@@ -76,9 +93,16 @@ def about(name: str) -> list[str]:
     for kind in kinds:
         found = choices.describe(kind, name)
         head = "your own" if is_own(name) else f"{'an' if kind[0] in 'ao' else 'a'} {kind}"
-        lines += [*([""] if lines else []), f"{name}: {head}", "", found.doc, ""]
+        lines += [*([""] if lines else []), f"{name}: {head}", ""]
+        lines += _card(name, found) if kind == "algorithm" and name in ALGORITHMS else [found.doc, ""]
         lines += settings(found) or ["it has no settings"]
     return lines
+
+
+def _card(name: str, found: Described) -> list[str]:
+    from fastfedpg.cli import cards  # with JAX
+
+    return [cards.advice(found.doc)[0], "", *cards.about(name, found.doc)]
 
 
 def settings(found: Described) -> list[str]:

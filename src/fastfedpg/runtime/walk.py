@@ -117,10 +117,15 @@ def samples_in_a_round(
     Agents that begin alike do alike; others, as those with local steps of their own, are all asked.
     """
     oracle, theta = counting_oracle(of_estimate, d, B), jnp.zeros(d)
-    _, _, memory = algorithm.init(theta, N)
-    alike = all(bool((x == x[:1]).all()) for x in jax.tree.leaves(memory))
+    alike = agents_alike(algorithm, theta, N)
     each = [int(walk(algorithm, oracle, theta, N, i).steps) for i in range(1 if alike else N)]
     return each[0] if alike else sum(each) / N
+
+
+def agents_alike(algorithm: Algorithm, theta: Any, N: int) -> bool:
+    """Whether all agents begin with the same memory."""
+    _, _, memory = algorithm.init(theta, N)
+    return all(bool((x == x[:1]).all()) for x in jax.tree.leaves(memory))
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int = 0) -> Oracle:
