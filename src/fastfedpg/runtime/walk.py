@@ -118,14 +118,15 @@ def samples_in_a_round(
     """
     oracle, theta = counting_oracle(of_estimate, d, B), jnp.zeros(d)
     alike = agents_alike(algorithm, theta, N)
-    each = [int(walk(algorithm, oracle, theta, N, i).steps) for i in range(1 if alike else N)]
+    every = range(1 if alike else N)  # in one program, of which only what adds up the steps is left
+    each = [int(n) for n in jax.jit(lambda: [walk(algorithm, oracle, theta, N, i).steps for i in every])()]
     return each[0] if alike else sum(each) / N
 
 
 def agents_alike(algorithm: Algorithm, theta: Any, N: int) -> bool:
     """Whether all agents begin with the same memory."""
     _, _, memory = algorithm.init(theta, N)
-    return all(bool((x == x[:1]).all()) for x in jax.tree.leaves(memory))
+    return all(bool((x == x[:1]).all()) for x in map(np.asarray, jax.tree.leaves(memory)))
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int = 0) -> Oracle:
