@@ -90,15 +90,19 @@ def message_sizes(problem: Problem, algorithm: Algorithm, theta: Any) -> Message
 def samples_in_a_round(
     algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, B: int = 0
 ) -> float:
-    """What a round costs an agent on average, if an estimate with so many trajectories, or the oracle's B, costs that.
+    """What a round costs an agent on average, if an estimate with so many trajectories, or the oracle's B, does."""
+    each = samples_of_each(algorithm, of_estimate, N, d, B)
+    return sum(each) / len(each) if len(each) > 1 else each[0]
 
-    Agents that begin alike do alike; others, as those with local steps of their own, are all asked.
-    """
+
+def samples_of_each(
+    algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, B: int = 0
+) -> list[int]:
+    """The same of every agent. Those that begin alike do alike, and one stands for all; otherwise all are asked."""
     oracle, theta = counting_oracle(of_estimate, d, B), jnp.zeros(d)
     _, _, memory = algorithm.init(theta, N)
     alike = all(bool((x == x[:1]).all()) for x in jax.tree.leaves(memory))
-    each = [int(walk(algorithm, oracle, theta, N, i).steps) for i in range(1 if alike else N)]
-    return each[0] if alike else sum(each) / N
+    return [int(walk(algorithm, oracle, theta, N, i).steps) for i in range(1 if alike else N)]
 
 
 def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int = 0) -> Oracle:
