@@ -162,7 +162,9 @@ def test_it_goes_on_to_the_same_bytes_and_says_what_it_found(whole, monkeypatch,
         f"{float(r['slope']):+.4g}" for r in found[:2]
     ]
     assert "so -1 is" in upper
-    assert "all methods have as many samples; the number is the geometric mean of the gap over 6 seeds" in said
+    assert (
+        "all methods have the same number of samples; the number is the geometric mean of the gap over 6 seeds" in said
+    )
 
 
 def test_what_is_written_down_is_read_again(whole):
@@ -222,6 +224,8 @@ SLOPE = "slope = true\nclaim = -1.0\n"
         (but("values =", "also = 3\nvalues ="), "vary: also is 3; it must be a list of settings"),
         (but("problem.mid", "seeds").replace("[0.6, 0.7, 0.8]", "[1, 2, 3]"), "a slope needs the same seeds"),
         (COMMON + VARY + '[problems."mid=0.9"]\n', "unknown problem 'mid=0.9'"),
+        (but(SLOPE, "").replace('"compromise"', '"random"').replace(".mid", ".kernel").replace("[0.6, ", "[0.0, "),
+         "a series shows gaps or J, and not both: there is no J* of kernel=0.7, kernel=0.8; leave it out"),
         (but(SLOPE, "") .replace("[0.6, 0.7, 0.8]", "['a/b', 'c']"), "label 'mid=a/b' can't be a folder's name"),
     ],
 )  # fmt: skip
@@ -252,6 +256,23 @@ def test_the_picture_has_every_value_and_marks_what_diverged():
         crosses = [line for line in plot.lines if line.get_marker() == "x"]
         np.testing.assert_allclose(crosses[0].get_xdata(), [4], rtol=0.1)
         assert [plot.xaxis.get_major_formatter()(x) for x in plot.get_xticks()] == ["2", "4", "32"]
+
+
+def test_a_unit_is_said_once():
+    assert series_picture._named("latency (seconds)", True) == "latency (seconds; logarithmic)"
+    assert series_picture._named("latency (seconds)", False) == "latency (seconds)"
+
+
+@pytest.mark.parametrize(
+    ("budgets", "words"),
+    [
+        (("rounds",), "have the same number of rounds"),
+        (("clock",), "same simulated time"),
+        (("rounds", "bytes"), "alike"),
+    ],
+)
+def test_what_methods_have_in_common_is_said(budgets, words):
+    assert words in series.spent(budgets)
 
 
 def test_words_stand_side_by_side():

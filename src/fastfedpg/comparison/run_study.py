@@ -89,6 +89,10 @@ def _plan(asked: Study, out: Path | None, note: Note, say: Note) -> dict[str, di
                 _check_best(first, asked.best.get(label), begun is not None)
             if first.problem.release is not None:
                 first.problem.release()
+    known = {label: next(iter(each.values())).here.shared for label, each in plans.items()}
+    if asked.kind == SERIES and len({*known.values()}) > 1:
+        said = ", ".join(label for label, shared in known.items() if not shared)
+        raise InputError(f"a series shows gaps or J, and not both: there is no J* of {said}; leave it out")
     return plans
 
 

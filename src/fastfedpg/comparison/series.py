@@ -1,6 +1,6 @@
 """A study of one setting: what each method comes to at every value of it, and how fast that changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +73,7 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
     points = [point(x, report, comparison.margin) for x, report, comparison in every]
     slopes = _slopes(vary, points) if vary.slope else []
     files = [out / own_files.STUDY[1], out / own_files.STUDY[3]]
-    budget = next(iter(asked.comparisons.values())).budget
+    under = spent({comparison.budget for comparison in asked.comparisons.values()})
     title = f"{asked.name}: {'the gap' if points[0].metric == 'gap' else 'J'} at the end against {vary.label}"
     lines = [
         series_picture.Series(name, Interval(*(np.array([p.value[k][j] for p in points]) for j in range(3))))
@@ -81,7 +81,6 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
     ]
     try:
         problem = next(iter(reports.values())).plans[0].here
-        under = spent(budget)
         files += series_picture.series(out / own_files.DRAWN[1], lines, vary, problem, title, seeds_of(points), under)
     except InputError as error:
         note(f"no figure: {error}")
@@ -91,7 +90,7 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
         *series_table.each(asked.methods, vary, points, title, width),
         *(series_table.slopes(asked.methods, vary, slopes, width) if slopes else []),
     ]
-    return Shown(tables, series_table.footnotes(asked.methods, vary, points, slopes, spent(budget)), files)
+    return Shown(tables, series_table.footnotes(asked.methods, vary, points, slopes, under), files)
 
 
 def seeds_of(points: Sequence[Point]) -> int:
@@ -99,10 +98,12 @@ def seeds_of(points: Sequence[Point]) -> int:
     return max(len(p.seeds) if p.noise else 1 for p in points)
 
 
-def spent(budget: str) -> str:
+def spent(budgets: Collection[str]) -> str:
     """What all methods have in common at one value, in words."""
-    words = {"samples": "as many samples", "rounds": "as many rounds", "bytes": "as many bytes"}
-    return f"all methods have {words.get(budget, 'as much simulated time')}"
+    if len(budgets) > 1:
+        return "all methods may spend alike"
+    (budget,) = budgets
+    return f"all methods have the same {'simulated time' if budget == 'clock' else f'number of {budget}'}"
 
 
 def _slopes(vary: Vary, points: Sequence[Point]) -> list[Interval]:

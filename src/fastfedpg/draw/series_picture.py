@@ -93,11 +93,18 @@ def draw_series(plot: Any, found: Sequence[Series], axis: Axis, problem: AnyProb
     plot.xaxis.set_minor_locator(NullLocator())
     names = {place: f"{v:g}" if axis.numbers else str(v) for place, v in zip(x.tolist(), axis.values, strict=True)}
     plot.xaxis.set_major_formatter(FuncFormatter(lambda place, _: names.get(place, "")))
-    plot.set_xlabel(canvas.plain(axis.label + " (logarithmic)" * log, 8))
+    plot.set_xlabel(canvas.plain(_named(axis.label, log), 8))
     what = "gap at the end, $J - J^*$" if problem.shared else "mean cost at the end, $J$"
     plot.set_ylabel(f"{what}\n(reward units; less is better)")
     plot.grid(alpha=0.25)
     return handles, labels
+
+
+def _named(label: str, log: bool) -> str:
+    """The axis by its name and unit, and whether it is logarithmic."""
+    if not log:
+        return label
+    return f"{label[:-1]}; logarithmic)" if label.endswith(")") else f"{label} (logarithmic)"
 
 
 def _places(axis: Axis) -> tuple[np.ndarray, bool]:
