@@ -20,7 +20,10 @@ COMMANDS = {
         "sweep.sweep",
         "Run one algorithm with every combination of several values of its settings, and compare them.",
     ),
-    "study": ("study.study", "Run comparisons on many problems, and say who does well over all of them."),
+    "study": (
+        "study.study",
+        "Run comparisons on many problems, or at many values of one setting, and show them together.",
+    ),
     "resume": ("resume.resume", "Go on with a run, a comparison or a study that was interrupted or killed."),
     "runs": ("runs.runs", "List the runs below a folder, with their problem, algorithm, gap and state."),
     "advise": (

@@ -20,7 +20,7 @@ from fastfedpg.errors import printable
 from fastfedpg.experiment import Interrupted
 from fastfedpg.experiment.own_code import culprit, failure
 from fastfedpg.experiment.progress import progress
-from fastfedpg.experiment.words import words_of
+from fastfedpg.experiment.words import read_pairs, words_of
 from fastfedpg.kinds import ANYTHING
 from fastfedpg.parameters import LETTERS
 
@@ -35,6 +35,11 @@ def parse_etas(words: list[str]) -> dict[str, float]:
     return dict(pairs)
 
 
+def parse_clock(words: list[str]) -> dict[str, Any]:
+    """latency=0.1 bandwidth=1e6 and so on; what is wrong of it is told with all else."""
+    return {name: ANYTHING.read(value) for name, value in read_pairs(words).items()}
+
+
 def parse_lists(words: list[str]) -> dict[str, tuple[Any, ...]]:
     """H=5,10,20 B=8,32 is what to try of each."""
     found = {}
@@ -47,6 +52,7 @@ def parse_lists(words: list[str]) -> dict[str, tuple[Any, ...]]:
 
 
 Etas = Annotated[dict[str, float], words_of("ETA|NAME=ETA …", parse_etas)]
+Seconds = Annotated[dict[str, Any], words_of("NAME=NUMBER …", parse_clock)]
 Lists = Annotated[dict[str, tuple[Any, ...]], words_of("SETTING=VALUE,VALUE …", parse_lists)]
 
 
@@ -69,8 +75,15 @@ class CompareFlags:
         "One step size for all, or by method, as in fast_fedpg=2 fedavg_pg=.5; with --tune the middle of the grid.",
         "algorithm",
     )
-    budget: Literal["samples", "rounds", "bytes"] = option(
+    budget: Literal["samples", "rounds", "bytes", "clock"] = option(
         "samples", "What all methods may spend alike: as much as the first does in --rounds rounds.", "run"
+    )
+    clock: Seconds = option(
+        {},
+        "What a network takes, for simulated seconds and --budget clock: latency=0.1 bandwidth=1e6 step_seconds=1e-4 "
+        "straggle=0.5 are seconds of a synchronisation, bytes per second, seconds of an environment step, and by how "
+        "much an agent is late on average.",
+        "run",
     )
     tune: bool = option(
         False, "Choose every method's step size on seeds that are not reported; eta is the middle of the grid.", "run"
@@ -108,7 +121,8 @@ def compare(arguments: list[str], console: Console, errors: Console) -> int:
     out = parsed.out or new_folder("compare", comparison.settings.problem)
     if parsed.folders:
         out = parsed.out or new_folder("compare", "runs")
-        work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note, comparison.margin)
+        given = comparison.margin, comparison.time
+        work = lambda: run_cells.compare_runs(parsed.folders, out, parsed.overwrite, note, *given)
     else:
         work = lambda: run_cells.compare(comparison, out, overwrite=parsed.overwrite, show=show, note=note)
     return compare_and_report(work, out, console, errors)

@@ -21,10 +21,11 @@ EXAMPLE = "fastfedpg study suite --quick --algorithms fast_fedpg scaffold_pg --o
 
 @dataclass(frozen=True)
 class StudyFlags:
-    """Run a study: comparisons on many problems, and who does well over all of them."""
+    """Run a study: comparisons on many problems, or at many values of one setting, shown together."""
 
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
-    """One of ours: suite; or a file of your own, as in my_suite.toml (docs/suite.md says what it holds)."""
+    """One of ours: heterogeneity, speedup, local-steps, communication, momentum, participation or suite; or a file of
+    your own, as in my_suite.toml (docs/suite.md and docs/studies.md say what it holds)."""
     algorithms: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the study's own)")] = ()
     """Methods in the place of the study's own, as for `fastfedpg compare`; differences are to the first."""
     quick: bool = False
@@ -36,7 +37,7 @@ class StudyFlags:
 
 
 def study(arguments: list[str], console: Console, errors: Console) -> int:
-    """Run comparisons on many problems, and say who does well over all of them."""
+    """Run comparisons on many problems, or at many values of one setting, and show them together."""
     asked = own_flags(StudyFlags, "fastfedpg study", arguments, EXAMPLE)
     from fastfedpg.comparison import run_study, study_spec  # with JAX and SciPy's tests, which --help can do without
     from fastfedpg.experiment.progress import progress

@@ -56,22 +56,25 @@ def _same_problem(one: Config, other: Config) -> bool:
 def give_rounds(comparison: Comparison, plans: dict[str, Plan], note: Note) -> dict[str, Plan]:
     """The plans with the rounds that the budget pays for."""
     names, budget, asked = list(plans), comparison.budget, comparison.settings.rounds
-    if budget == "samples" and len(units := {budgets.unit(p): name for name, p in plans.items()}) > 1:
+    if budget in ("samples", budgets.CLOCK) and len(units := {budgets.unit(p): name for name, p in plans.items()}) > 1:
         said = " and ".join(f"{name} in {unit}" for unit, name in units.items())
         raise InputError(f"samples are counted for {said}: they have no budget in common; take --budget rounds")
-    costs = [budgets.cost(p, budget) for p in plans.values()]
+    clock = comparison.time
+    costs = [budgets.cost(p, budget, clock) for p in plans.values()]
     given = budgets.rounds(names, costs, asked, budget)
     spent = [n * c for n, c in zip(given, costs, strict=True)]
     unit = budgets.unit(plans[names[0]]) if budget == "samples" else budget
+    told = lambda x, named=True: budgets.amount(x, unit, named)
+    nothing = "time" if budget == budgets.CLOCK else unit
     for name in comparison.without_eta:
         note(f"{name} was given no eta, and has {comparison.common_eta:g}")
     if given[0] != asked:
-        note(f"{names[0]} has {given[0]} rounds instead of {asked}, so that all stop at {spent[0]:,} {unit}")
+        note(f"{names[0]} has {given[0]} rounds instead of {asked}, so that all stop at {told(spent[0])}")
     for name, n, s in zip(names, given, spent, strict=True):
         if s == 0 and budget != "rounds":
-            note(f"{name} spends no {unit}: it has as many rounds as {names[0]}, {n}")
-        elif s != spent[0] and not comparison.tune_over:  # what is tuned over decides what a round costs
-            note(f"{name} stops at {s:,} of {spent[0]:,} {unit}, its last whole round within the budget")
+            note(f"{name} spends no {nothing}: it has as many rounds as {names[0]}, {n}")
+        elif told(s) != told(spent[0]) and not comparison.tune_over:  # what is tuned over decides what a round costs
+            note(f"{name} stops at {told(s, False)} of {told(spent[0])}, its last whole round within the budget")
     no_effect = [{words.split(":")[0] for words in p.notes if "has no effect" in words} for p in plans.values()]
     for words in sorted(set.intersection(*no_effect)):
         note(f"{words}: no method here uses it")
@@ -112,7 +115,7 @@ def tune_cells(
     tried = {label: _variants(label, planned, comparison.tune_over) for label, planned in plans.items()}
     every = {name: planned for variants in tried.values() for name, planned in variants.items()}
     if comparison.tune_over:  # a round of a variant may cost more or less than the method's own
-        costs = [budgets.cost(p, comparison.budget) for p in (first, *every.values())]
+        costs = [budgets.cost(p, comparison.budget, comparison.time) for p in (first, *every.values())]
         rounds = budgets.rounds([next(iter(plans)), *every], costs, asked, comparison.budget)[1:]
         every = {name: p.for_rounds(n) for (name, p), n in zip(every.items(), rounds, strict=True)}
     seeds, trials = comparison.tune_seeds, list[tuning.Trial]()

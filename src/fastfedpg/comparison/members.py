@@ -1,6 +1,6 @@
 """What one comparison adds to a suite: its scores, and which of its methods are better, worse, or the best."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +50,7 @@ class Member(NamedTuple):
 
 def member(label: str, report: Report, best: float | None, margin: float | None) -> Member:
     """One comparison's part, with its methods beside the first and beside the best of them."""
-    lines, runs, plans = report.lines, report.outcomes, report.plans
+    lines, runs = report.lines, report.outcomes
     metric = "gap" if report.shared else "J"
     begun = next(o for o in runs if np.isfinite(o.result.metrics["J"][:, 0]).all())
     first = begun.result.metrics[metric][:, 0]
@@ -59,21 +59,33 @@ def member(label: str, report: Report, best: float | None, margin: float | None)
         at = f"{metric} = {first.min():.4g} at the start"
         raise InputError(f"problems.{label}: nothing to gain: {at}, and {least:.4g} is said to be the best")
     value = [float(typical(line).mean) for line in lines]
-    top = min(range(len(runs)), key=lambda k: (value[k], lines[k].lost))
-    beside = lambda one, other: table.versus(runs, plans, one, other, margin, report.repeated).verdict
+    beside = verdicts(report, margin)
     return Member(
         label,
         metric,
         begun.seeds,
-        any(table.has_noise(p) for p in plans),
+        any(table.has_noise(p) for p in report.plans),
         np.tile(first, (len(runs), 1)),
         np.stack([table.final(o, metric) for o in runs]),
         least,
         value,
         [line.eta for line in lines],
         ["", *(beside(0, k) for k in range(1, len(runs)))],
-        [k == top or not beside(top, k).startswith(paired.WORSE) for k in range(len(runs))],
+        tied(report, margin),
     )
+
+
+def verdicts(report: Report, margin: float | None) -> Callable[[int, int], str]:
+    """What may be said of one method beside another, by their places."""
+    of = lambda one, other: table.versus(report.outcomes, report.plans, one, other, margin, report.repeated)
+    return lambda one, other: of(one, other).verdict
+
+
+def tied(report: Report, margin: float | None) -> list[bool]:
+    """Whether each method is the best one, or not worse than that."""
+    lines, beside = report.lines, verdicts(report, margin)
+    top = min(range(len(lines)), key=lambda k: (float(typical(lines[k]).mean), lines[k].lost))
+    return [k == top or not beside(top, k).startswith(paired.WORSE) for k in range(len(lines))]
 
 
 def tally(members: Sequence[Member], k: int) -> dict[str, int]:

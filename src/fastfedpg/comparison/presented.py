@@ -10,6 +10,7 @@ from fastfedpg.comparison import printed, repeats, table
 from fastfedpg.comparison.cell_plans import TunedCell, tried_of
 from fastfedpg.draw import curves, sensitivity
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.clock import Clock
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan
@@ -52,10 +53,11 @@ def present(
     tuned: Mapping[str, TunedCell] = {},
     draw: bool = True,
     over: Sequence[str] = (),
+    clock: Clock | None = None,
 ) -> Report:
     """The pictures of runs that have come to their end and not diverged, and then their table."""
     problem = plans[0].here
-    lines = table.measure(found, plans, margin, repeated, over)
+    lines = table.measure(found, plans, margin, repeated, over, clock)
     title = title or f"{problem.name}: {problem.N} agents"
     files = [out / TABLE]
     try:

@@ -52,6 +52,7 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     samples = lambda x, n: _count(n) if one_unit or not np.isfinite(n) else f"{_count(n)} {x.unit}"
     interval = f"  95% interval over {seeds}"
     row = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
+    timed = not all(np.isnan(line.simulated_seconds) for line in lines)
     tuned = dict.fromkeys(name for line in lines for name in line.tuned)
     J = "J, the mean discounted cost" if played else "J, the mean cost (there is no J*)"
     gap = ("mean gap to best common policy", "mean gap") if several else ("gap to the best common policy", "gap")
@@ -85,6 +86,7 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
         row(f"{unit}, all agents", unit, lambda x: samples(x, x.samples)),
         row("bytes per agent, up and down", "bytes", lambda x: _count(x.bytes)),
         row("synchronisations", "syncs", lambda x: _count(x.syncs)),
+        *[row("simulated seconds", "simulated s", lambda x: number(x.simulated_seconds))] * timed,
         row("seconds", "seconds", lambda x: "–" if np.isnan(x.seconds) else f"{x.seconds:.1f}"),
     ]
 

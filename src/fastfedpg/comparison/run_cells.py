@@ -19,6 +19,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment import finished_run as outcomes
 from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
+from fastfedpg.experiment.clock import Clock
 from fastfedpg.experiment.config import SOURCE, from_toml, sketch
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.journal import Note
@@ -137,8 +138,12 @@ def compare_runs(
     overwrite: bool = False,
     note: Note = warnings.warn,
     margin: float | None = None,
+    clock: Clock | None = None,
 ) -> Report:
-    """Set runs side by side that have come to their end; what differs by less than the margin is equivalent."""
+    """Set runs side by side that have come to their end; what differs by less than the margin is equivalent.
+
+    By a clock they have simulated seconds too.
+    """
     out, places = Path(out), [Path(f) for f in folders]
     run_folder.check_folder(out, overwrite)
     read, plans = zip(*(outcomes.read(f, "", note) for f in places), strict=True)
@@ -158,7 +163,7 @@ def compare_runs(
     text = tomli_w.dumps({"runs": [str(place) for place in places]})
     describe = lambda: write_text(out / "compared.toml", f"# {run_folder.versions()}\n{text}")
     with run_folder.open_folder(out, lambda: run_folder.clear(out, overwrite), describe):
-        return present(found, plans, out, note, margin=margin)
+        return present(found, plans, out, note, margin=margin, clock=clock)
 
 
 def kept(out: Path) -> str:
@@ -205,7 +210,7 @@ def _finish(
     title = f"{first.name}: {first.problem.N} agents, {first.config.oracle} gradients{local}"
     runs, plotted = [o for o, _ in found], [p for _, p in found]
     over = tuple(comparison.tune_over)
-    return present(runs, plotted, out, note, title, comparison.margin, repeated, tuned, draw, over)
+    return present(runs, plotted, out, note, title, comparison.margin, repeated, tuned, draw, over, comparison.time)
 
 
 def _outcome(cell: Path, planned: Plan, lost: bool, note: Note) -> tuple[Outcome, Plan]:

@@ -14,6 +14,7 @@ from fastfedpg.comparison import tuning
 from fastfedpg.core import Algorithm
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
+from fastfedpg.experiment.clock import Clock, from_words
 from fastfedpg.experiment.config import Config, from_mapping, read_toml
 from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.parameters import LETTERS, fit
@@ -37,12 +38,13 @@ class Comparison:
     settings: Config = field(default_factory=lambda: Config(seeds=8))
     algorithms: tuple[str, ...] = USUAL
     eta: dict[str, float] = field(default_factory=lambda: {"all": LETTERS["eta"].usual})
-    budget: Literal["samples", "rounds", "bytes"] = "samples"
+    budget: Literal["samples", "rounds", "bytes", "clock"] = "samples"
     tune: bool = False
     candidates: int = 7
     tune_seeds: int = 4
     tune_over: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     margin: float | None = None
+    clock: dict[str, Any] = field(default_factory=dict)
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -78,6 +80,8 @@ class Comparison:
             )
         if self.margin is not None and not (0 < self.margin < math.inf):
             raise InputError(f"margin = {self.margin:g}; it must be above 0: 0.25 is a factor of 1.25 between gaps")
+        if self.time is None and self.budget == "clock":
+            raise InputError("budget = clock needs a clock; say what takes how long, as in latency=0.1 bandwidth=1e6 …")
         if self.tune_over and not self.tune:
             raise InputError("tune_over says what to try beside step sizes; give --tune too")
         if self.tune and {*self.eta} - {"all"}:
@@ -85,6 +89,11 @@ class Comparison:
         last = self.settings.first_seed + self.settings.seeds + self.tune_seeds
         if self.tune and not (self.tune_seeds >= 1 and last < 2**31):
             raise InputError(f"tune_seeds = {self.tune_seeds}; it must be at least 1, and all seeds below 2^31")
+
+    @property
+    def time(self) -> Clock | None:
+        """The clock, where there is one."""
+        return from_words(self.clock) if self.clock else None
 
     def tables(self) -> list[tuple[str, dict[str, Any]]]:
         """Every cell by its label, with what is its own."""
@@ -129,7 +138,7 @@ class Comparison:
     def to_table(self) -> dict[str, Any]:
         """The comparison as it stands in a file."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("settings", "cells", "tune_over")}
-        own = {name: value for name, value in own.items() if value is not None}
+        own = {name: value for name, value in own.items() if value is not None and (value or name != "clock")}
         over = {"tune_over": {k: list(v) for k, v in self.tune_over.items()}} if self.tune_over else {}
         cells = {"compare": self.cells} if self.cells else {}
         return {**own, "algorithms": list(self.algorithms), **self.settings.shared_table(), **over, **cells}
@@ -172,7 +181,7 @@ def from_table(table: Mapping[str, Any], where: str, folder: Path) -> Comparison
     names = said.pop("algorithms", [] if cells else list(USUAL))
     eta = said.pop("eta", LETTERS["eta"].usual)
     eta = eta if isinstance(eta, dict) else {"all": eta}
-    over = said.pop("tune_over", {})
+    over, clock = said.pop("tune_over", {}), said.pop("clock", {})
     for name in ("budget", "tune", "candidates", "tune_seeds", "margin"):
         if name in said:
             own[name] = fit(f"{where}: {name}", kinds[name], said.pop(name))
@@ -182,13 +191,17 @@ def from_table(table: Mapping[str, Any], where: str, folder: Path) -> Comparison
         raise InputError(f"{where}: compare is {cells!r}; it must hold a table for each label, as in [compare.weak]")
     if not (isinstance(over, dict) and all(isinstance(values, list) for values in over.values())):
         raise InputError(f"{where}: tune_over is {over!r}; it must be a table of lists, as in H = [5, 10]")
+    if not isinstance(clock, dict):
+        raise InputError(
+            f"{where}: clock is {clock!r}; it must be a table, as in {{ latency = 0.1, bandwidth = 1e6, … }}"
+        )
     etas = {name: fit(f"{where}: eta of {name}", float, value) for name, value in eta.items()}
     if "algorithm" in said:
         raise InputError(f"{where}: {unknown('setting', 'algorithm', ['algorithms', 'compare', *SETTINGS])}")
     methods = Comparison(Config(), tuple(names), cells=cells).methods
     settings = from_mapping({"seeds": 8, **said}, where, folder, methods)
     tried = {name: tuple(values) for name, values in over.items()}
-    return Comparison(settings, tuple(names), etas, **own, tune_over=tried, cells=cells)
+    return Comparison(settings, tuple(names), etas, **own, tune_over=tried, clock=clock, cells=cells)
 
 
 def described(problem: Any, methods: Mapping[str, Any], settings: Mapping[str, Any]) -> Comparison:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from fastfedpg.comparison.spec import LONGEST, OURS, Comparison, from_table
+from fastfedpg.comparison.vary import Vary, check_matters
+from fastfedpg.comparison.vary import from_table as from_vary
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.config import read_toml
@@ -20,9 +22,9 @@ from fastfedpg.registry import PACKAGE
 STUDIES = PACKAGE / "studies"
 """Where ours are, a file each."""
 
-SUITE = "suite"
-KINDS = (SUITE,)
-"""How comparisons are shown together: a suite asks who does well on many problems."""
+SUITE, SERIES = "suite", "series"
+KINDS = (SUITE, SERIES)
+"""How comparisons are shown together: a suite asks who does well on many problems, a series what one setting does."""
 
 
 class Study(NamedTuple):
@@ -32,6 +34,7 @@ class Study(NamedTuple):
     kind: str
     comparisons: dict[str, Comparison]
     best: dict[str, float]  # the least J that is known of a problem, where it has no J*
+    vary: Vary | None = None  # what a series differs in
 
     @property
     def methods(self) -> list[str]:
@@ -42,7 +45,8 @@ class Study(NamedTuple):
         """The study as TOML, with every comparison whole."""
         best = lambda label: {"best": self.best[label]} if label in self.best else {}
         tables = {label: {**best(label), **each.to_table()} for label, each in self.comparisons.items()}
-        return tomli_w.dumps({"name": self.name, "kind": self.kind, "problems": tables})
+        vary = {} if self.vary is None else {"vary": self.vary.to_table()}
+        return tomli_w.dumps({"name": self.name, "kind": self.kind, **vary, "problems": tables})
 
 
 class Shown(NamedTuple):
@@ -71,16 +75,19 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
     """A study from its TOML file, perhaps in the smaller form that the file declares, or with other methods.
 
     What stands outside of all tables is common to all comparisons, and [problems.LABEL] is one of them. [quick] is over
-    both, and [quick.problems.LABEL] over that; `only` in it are the labels that are left.
+    both, and [quick.problems.LABEL] over that; `only` in it are the labels that are left. A series has [vary] instead,
+    which makes a comparison of each value; [quick] may have other `values`.
     """
     said, where = read_toml(path), str(path)
     name = fit(f"{where}: name", str, said.pop("name", path.stem))
     kind = said.pop("kind", SUITE)
     if kind not in KINDS:
         raise InputError(f"{where}: {unknown('kind of study', str(kind), KINDS)}")
+    vary = _vary(said, quick, where) if kind == SERIES else None
     comparisons, best = dict[str, Comparison](), dict[str, float]()
     for label, whole in _merged(said, quick, where).items():
         here = f"{where}: problems.{label}"
+        whole = whole if vary is None else vary.place(label, whole)
         if algorithms:
             whole = {k: v for k, v in whole.items() if k != "compare"} | {"algorithms": list(algorithms)}
         if "problem" not in whole:
@@ -92,8 +99,10 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
         with placed(here):
             made = from_table(whole, here, path.parent.absolute())
             comparisons[label] = replace(made, tune_over=_taken(made)) if algorithms else made
-    study = Study(name, kind, comparisons, best)
+    study = Study(name, kind, comparisons, best, vary)
     check(study, where)
+    if vary is not None:
+        check_matters(vary, comparisons, where)
     return study
 
 
@@ -101,6 +110,20 @@ def _taken(comparison: Comparison) -> dict[str, tuple[Any, ...]]:
     """What of the study's own tuning other methods have too."""
     names = {name for method in comparison.methods for name in choices.takes("algorithm", method)}
     return {name: values for name, values in comparison.tune_over.items() if name in names | {*SETTINGS}}
+
+
+def _vary(said: dict[str, Any], quick: bool, where: str) -> Vary:
+    """What a series differs in; its comparisons get their labels, and keep what was said of each."""
+    table, less = said.pop("vary", None), said.get("quick")
+    vary = from_vary(table, where)
+    own = _tables(said.get("problems", {}), f"{where}: problems")
+    if other := next((label for label in own if label not in vary.labels), None):
+        raise InputError(f"{where}: {unknown('problem', other, vary.labels)}: a series has one for each value")
+    if isinstance(less, dict) and "values" in less:
+        fewer = less.pop("values")
+        vary = from_vary({**table, "values": fewer}, f"{where}: quick") if quick else vary
+    said["problems"] = {label: own.get(label, {}) for label in vary.labels}
+    return vary
 
 
 def _merged(said: Mapping[str, Any], quick: bool, where: str) -> dict[str, dict[str, Any]]:

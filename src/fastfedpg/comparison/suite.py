@@ -29,7 +29,7 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
     members = [member(label, report, asked.best.get(label), margins[label]) for label, report in reports.items()]
     left = [m.remaining for m in members]
     found = aggregate.places(asked.methods, [1 - x for x in left])
-    files = [out / name for name in own_files.STUDY[1:]]
+    files = [out / name for name in own_files.STUDY[1:3]]
     title = f"{asked.name}: {len(members)} problems, {len(found)} methods"
     try:
         files += profiles.profiles(out / own_files.DRAWN[0], *_drawn(found, left), title)
@@ -61,7 +61,7 @@ def _rows(found: Sequence[Place], members: Sequence[Member]) -> str:
         row |= {"verdict": p.verdict, **three("chance", p.chance), "mean_difference": p.mean, "p": p.p}
         row |= dict.fromkeys(SHORT, "") if k == 0 else tally(members, k)
         rows.append(row | {"best_or_tied": sum(m.tied[k] for m in members)})
-    return _csv(rows)
+    return as_csv(rows)
 
 
 def _scores(methods: Sequence[str], members: Sequence[Member]) -> str:
@@ -74,10 +74,11 @@ def _scores(methods: Sequence[str], members: Sequence[Member]) -> str:
                 where = {"problem": m.label, "label": label, "seed": seed, "metric": m.metric, "eta": m.eta[k]}
                 values = {"start": m.first[k, s], "end": m.last[k, s], "best": m.best, "score": scores[k, s]}
                 rows.append(where | values)
-    return _csv(rows)
+    return as_csv(rows)
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows for programs; what is not defined is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

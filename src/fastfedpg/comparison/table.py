@@ -10,6 +10,7 @@ import numpy as np
 from fastfedpg.comparison.paired import ROUNDING, Difference, difference
 from fastfedpg.comparison.repeats import NUDGE, REPEATS, Repeats, tail_length
 from fastfedpg.experiment import budgets
+from fastfedpg.experiment.clock import Clock
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.runtime import Result
@@ -50,6 +51,7 @@ class Line(NamedTuple):
     repeats: Interval = NOTHING  # the last value without noise, and the ends of what repeats came to: see `repeats`
     tail: Interval = NOTHING  # the same of the mean over the last tenth of the records
     tuned: Mapping[str, str] = {}  # what was chosen of settings that were tuned over, beside eta
+    simulated_seconds: float = float("nan")  # by a clock, where there is one
 
 
 def measure(
@@ -58,6 +60,7 @@ def measure(
     margin: float | None = None,
     repeated: Mapping[str, Repeats] = {},
     over: Sequence[str] = (),
+    clock: Clock | None = None,
 ) -> list[Line]:
     """Every method's line; differences are to the first that did not diverge on all seeds, paired by seed."""
     shared = plans[0].here.shared
@@ -99,6 +102,7 @@ def measure(
                 last,
                 tail,
                 _settings(planned, over),
+                float("nan") if clock is None else int(result.rounds[-1]) * budgets.seconds(planned, clock),
             )
         )
     return lines

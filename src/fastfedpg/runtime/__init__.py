@@ -7,7 +7,15 @@ from fastfedpg.runtime.result import Diverged, Record, Result, add, collect
 from fastfedpg.runtime.run_state import Standing, shapes
 from fastfedpg.runtime.schedule import Schedule, participants_of
 from fastfedpg.runtime.simulate import simulate, simulate_records
-from fastfedpg.runtime.walk import MessageSizes, check_forms, counting_oracle, message_sizes, samples_in_a_round, walk
+from fastfedpg.runtime.walk import (
+    MessageSizes,
+    check_forms,
+    counting_oracle,
+    message_sizes,
+    samples_in_a_round,
+    samples_of_each,
+    walk,
+)
 
 __all__ = [
     "Diverged",
@@ -27,6 +35,7 @@ __all__ = [
     "message_sizes",
     "participants_of",
     "samples_in_a_round",
+    "samples_of_each",
     "shapes",
     "simulate",
     "simulate_records",

@@ -112,15 +112,19 @@ def _met(combine: Combine, N: int, schedule: Schedule | None) -> float:
 def samples_in_a_round(
     algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, B: int = 0
 ) -> float:
-    """What a round costs an agent on average, if an estimate with so many trajectories, or the oracle's B, costs that.
+    """What a round costs an agent on average, if an estimate with so many trajectories, or the oracle's B, does."""
+    each = samples_of_each(algorithm, of_estimate, N, d, B)
+    return sum(each) / len(each) if len(each) > 1 else each[0]
 
-    Agents that begin alike do alike; others, as those with local steps of their own, are all asked.
-    """
+
+def samples_of_each(
+    algorithm: Algorithm, of_estimate: Callable[[int | None], int], N: int = 1, d: int = 1, B: int = 0
+) -> list[int]:
+    """The same of every agent. Those that begin alike do alike, and one stands for all; otherwise all are asked."""
     oracle, theta = counting_oracle(of_estimate, d, B), jnp.zeros(d)
-    alike = agents_alike(algorithm, theta, N)
-    every = range(1 if alike else N)  # in one program, of which only what adds up the steps is left
-    each = [int(n) for n in jax.jit(lambda: [walk(algorithm, oracle, theta, N, i).steps for i in every])()]
-    return each[0] if alike else sum(each) / N
+    every = range(1 if agents_alike(algorithm, theta, N) else N)
+    # One program, of which only what adds up the steps is left.
+    return [int(n) for n in jax.jit(lambda: [walk(algorithm, oracle, theta, N, i).steps for i in every])()]
 
 
 def agents_alike(algorithm: Algorithm, theta: Any, N: int) -> bool:

@@ -1,0 +1,123 @@
+"""What a series of comparisons differs in: one setting, and the values that it has."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from fastfedpg.comparison.spec import Comparison
+from fastfedpg.errors import InputError, unknown
+from fastfedpg.parameters import fit
+
+NESTED = ("problem", "policy", "clock")
+"""Settings that have tables of their own, in which one can vary: problem.kappa."""
+
+
+class Vary(NamedTuple):
+    """One setting with the values that it has, and how pictures and tables call it.
+
+    `also` are settings that have the same value, as where one method calls it b and another a. With `slope` the line of
+    log gap against log value is asked for, and `claim` is what somebody says it is.
+    """
+
+    setting: str
+    label: str
+    values: tuple[Any, ...]
+    also: tuple[str, ...] = ()
+    slope: bool = False
+    claim: float | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the comparisons, and so of their folders: agents=4."""
+        return [f"{self.setting.rpartition('.')[2]}={said(x)}" for x in self.values]
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the values are numbers, and not words."""
+        return all(_is_number(x) for x in self.values)
+
+    def to_table(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self._asdict().items() if v is not None}
+
+    def place(self, label: str, table: dict[str, Any]) -> dict[str, Any]:
+        """A comparison's table with the value that belongs to its label."""
+        for setting in (self.setting, *self.also):
+            table = _with(table, setting, self.values[self.labels.index(label)])
+        return table
+
+
+def _with(table: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
+    head, _, inner = setting.partition(".")
+    if not (inner and head in NESTED):
+        return {**table, setting: value}
+    within = table.get(head, {})
+    within = {"name": within} if isinstance(within, str) else within
+    return {**table, head: {**within, inner: value} if isinstance(within, dict) else within}
+
+
+def said(x: Any) -> str:
+    """A value as a person writes it."""
+    return str(x).lower() if isinstance(x, bool) else f"{x:g}" if isinstance(x, float) else str(x)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+
+
+def from_table(table: Any, where: str) -> Vary:
+    """What [vary] says, checked for names and types; `where` is the file."""
+    here = f"{where}: vary"
+    if not isinstance(table, Mapping):
+        raise InputError(f'{where}: no [vary], which says what differs, as in setting = "agents", values = [2, 4, 8]')
+    for name in table:
+        if name not in Vary._fields:
+            raise InputError(f"{here}: {unknown('setting', name, Vary._fields)}")
+    if "setting" not in table:
+        raise InputError(f'{here} has no setting; say what differs, as in setting = "agents"')
+    setting = fit(f"{here}: setting", str, table["setting"])
+    values = table.get("values")
+    if not (isinstance(values, list) and values and all(isinstance(x, bool | int | float | str) for x in values)):
+        shown = "not there" if values is None else repr(values)
+        raise InputError(f"{here}: values is {shown}; it must be a list of numbers or words, as in [2, 4, 8]")
+    claim, also = table.get("claim"), table.get("also", [])
+    if not (isinstance(also, list) and all(isinstance(name, str) for name in also)):
+        raise InputError(f"{here}: also is {also!r}; it must be a list of settings that have the same value")
+    found = Vary(
+        setting,
+        fit(f"{here}: label", str, table.get("label", setting)),
+        tuple(values),
+        tuple(also),
+        fit(f"{here}: slope", bool, table.get("slope", False)),
+        None if claim is None else fit(f"{here}: claim", float, claim),
+    )
+    _check(found, here)
+    return found
+
+
+def _check(vary: Vary, here: str) -> None:
+    shown = ", ".join(map(said, vary.values))
+    if len({*vary.labels}) < len(vary.values):
+        raise InputError(f"{here}: values are {shown}; each must be there once, and differ in its first six digits")
+    if vary.numbers and sorted(vary.values) != list(vary.values):
+        raise InputError(f"{here}: values are {shown}; numbers must increase, as in 2, 4, 8")
+    if vary.slope and not (vary.numbers and len(vary.values) > 2 and vary.values[0] > 0):
+        raise InputError(f"{here}: values are {shown}; a slope needs at least three positive numbers that increase")
+    if vary.claim is not None and not (vary.slope and math.isfinite(vary.claim)):
+        raise InputError(f"{here}: claim = {vary.claim:g} is what a slope is said to be; it needs slope = true")
+
+
+def check_matters(vary: Vary, comparisons: Mapping[str, Comparison], where: str) -> None:
+    """Refuse what changes nothing, and a slope over different seeds."""
+    every = list(comparisons.values())
+    if len(every) > 1 and all(_seen(x) == _seen(every[0]) for x in every[1:]):
+        raise InputError(f"{where}: vary: {vary.setting} changes nothing here: no method has it")
+    if vary.slope and len({(x.settings.first_seed, x.settings.seeds) for x in every}) > 1:
+        raise InputError(f"{where}: vary: a slope needs the same seeds for all values")
+
+
+def _seen(x: Comparison) -> tuple[Any, ...]:
+    """All that a comparison's runs depend on."""
+    own = {f.name: getattr(x, f.name) for f in fields(x) if f.name != "settings"}
+    return own, x.settings.rounds, [x.config(label).flat() for label in x.labels]
