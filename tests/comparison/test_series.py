@@ -225,7 +225,7 @@ SLOPE = "slope = true\nclaim = -1.0\n"
         (but("problem.mid", "seeds").replace("[0.6, 0.7, 0.8]", "[1, 2, 3]"), "a slope needs the same seeds"),
         (COMMON + VARY + '[problems."mid=0.9"]\n', "unknown problem 'mid=0.9'"),
         (but(SLOPE, "").replace('"compromise"', '"random"').replace(".mid", ".kernel").replace("[0.6, ", "[0.0, "),
-         "a series shows gaps or J, and not both: there is no J* of kernel=0.7, kernel=0.8; leave it out"),
+         "series: it shows gaps or J, and not both: there is no J* of kernel=0.7, kernel=0.8; leave it out"),
         (but(SLOPE, "") .replace("[0.6, 0.7, 0.8]", "['a/b', 'c']"), "label 'mid=a/b' can't be a folder's name"),
     ],
 )  # fmt: skip

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fastfedpg.comparison import run_cells, series, suite
+from fastfedpg.comparison import phases, run_cells, series, suite
 from fastfedpg.comparison.presented import TABLE, Report
 from fastfedpg.comparison.spec import Comparison, from_file
-from fastfedpg.comparison.study_spec import SERIES, SUITE, Shown, Study, placed, read
+from fastfedpg.comparison.study_spec import PHASES, SERIES, SUITE, Shown, Study, placed, read
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.experiment.journal import Note, unsaid
@@ -23,7 +23,7 @@ from fastfedpg.precision import float64
 FILE = own_files.STUDY[0]
 SECONDS = 2.0
 """After which it is told again how far the checks are."""
-SHOWN = {SUITE: suite.present, SERIES: series.present}
+SHOWN = {SUITE: suite.present, SERIES: series.present, PHASES: phases.present}
 """How a study of each kind is shown."""
 
 
@@ -90,9 +90,9 @@ def _plan(asked: Study, out: Path | None, note: Note, say: Note) -> dict[str, di
             if first.problem.release is not None:
                 first.problem.release()
     known = {label: next(iter(each.values())).here.shared for label, each in plans.items()}
-    if asked.kind == SERIES and len({*known.values()}) > 1:
+    if asked.kind != SUITE and len({*known.values()}) > 1:
         said = ", ".join(label for label, shared in known.items() if not shared)
-        raise InputError(f"a series shows gaps or J, and not both: there is no J* of {said}; leave it out")
+        raise InputError(f"{asked.kind}: it shows gaps or J, and not both: there is no J* of {said}; leave it out")
     return plans
 
 

@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tomli_w
 
 from fastfedpg.comparison.spec import LONGEST, OURS, Comparison, from_table
-from fastfedpg.comparison.vary import Vary, check_matters
+from fastfedpg.comparison.vary import Vary, check_matters, labels_of
 from fastfedpg.comparison.vary import from_table as from_vary
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
@@ -22,9 +23,10 @@ from fastfedpg.registry import PACKAGE
 STUDIES = PACKAGE / "studies"
 """Where ours are, a file each."""
 
-SUITE, SERIES = "suite", "series"
-KINDS = (SUITE, SERIES)
-"""How comparisons are shown together: a suite asks who does well on many problems, a series what one setting does."""
+SUITE, SERIES, PHASES = "suite", "series", "phases"
+KINDS = (SUITE, SERIES, PHASES)
+"""How comparisons are shown together: a suite asks who does well on many problems, a series what one setting does, and
+phases who is the best at every pair of values of two."""
 
 
 class Study(NamedTuple):
@@ -35,6 +37,7 @@ class Study(NamedTuple):
     comparisons: dict[str, Comparison]
     best: dict[str, float]  # the least J that is known of a problem, where it has no J*
     vary: Vary | None = None  # what a series differs in
+    across: Vary | None = None  # and what phases differ in beside that
 
     @property
     def methods(self) -> list[str]:
@@ -45,7 +48,7 @@ class Study(NamedTuple):
         """The study as TOML, with every comparison whole."""
         best = lambda label: {"best": self.best[label]} if label in self.best else {}
         tables = {label: {**best(label), **each.to_table()} for label, each in self.comparisons.items()}
-        vary = {} if self.vary is None else {"vary": self.vary.to_table()}
+        vary = {name: each.to_table() for name, each in (("vary", self.vary), ("across", self.across)) if each}
         return tomli_w.dumps({"name": self.name, "kind": self.kind, **vary, "problems": tables})
 
 
@@ -76,18 +79,21 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
 
     What stands outside of all tables is common to all comparisons, and [problems.LABEL] is one of them. [quick] is over
     both, and [quick.problems.LABEL] over that; `only` in it are the labels that are left. A series has [vary] instead,
-    which makes a comparison of each value; [quick] may have other `values`.
+    which makes a comparison of each value, and phases have [across] too, which makes one of each pair; [quick] may have
+    other `values`, and those of [across] in `across`.
     """
     said, where = read_toml(path), str(path)
     name = fit(f"{where}: name", str, said.pop("name", path.stem))
     kind = said.pop("kind", SUITE)
     if kind not in KINDS:
         raise InputError(f"{where}: {unknown('kind of study', str(kind), KINDS)}")
-    vary = _vary(said, quick, where) if kind == SERIES else None
+    varied = [] if kind == SUITE else _varied(said, quick, where, ("vary", "across") if kind == PHASES else ("vary",))
+    pairs = dict(zip(labels_of(varied), product(*(v.values for v in varied)), strict=True)) if varied else {}
     comparisons, best = dict[str, Comparison](), dict[str, float]()
     for label, whole in _merged(said, quick, where).items():
         here = f"{where}: problems.{label}"
-        whole = whole if vary is None else vary.place(label, whole)
+        for vary, value in zip(varied, pairs.get(label, ()), strict=True):
+            whole = vary.place(value, whole)
         if algorithms:
             whole = {k: v for k, v in whole.items() if k != "compare"} | {"algorithms": list(algorithms)}
         if "problem" not in whole:
@@ -99,10 +105,13 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
         with placed(here):
             made = from_table(whole, here, path.parent.absolute())
             comparisons[label] = replace(made, tune_over=_taken(made)) if algorithms else made
-    study = Study(name, kind, comparisons, best, vary)
+    study = Study(name, kind, comparisons, best, *varied)
     check(study, where)
-    if vary is not None:
-        check_matters(vary, comparisons, where)
+    for k, vary in enumerate(varied):
+        at_first = lambda pair, k=k: all(
+            x == v.values[0] for j, (x, v) in enumerate(zip(pair, varied, strict=True)) if j != k
+        )
+        check_matters(vary, [comparisons[label] for label, pair in pairs.items() if at_first(pair)], where)
     return study
 
 
@@ -112,18 +121,20 @@ def _taken(comparison: Comparison) -> dict[str, tuple[Any, ...]]:
     return {name: values for name, values in comparison.tune_over.items() if name in names | {*SETTINGS}}
 
 
-def _vary(said: dict[str, Any], quick: bool, where: str) -> Vary:
-    """What a series differs in; its comparisons get their labels, and keep what was said of each."""
-    table, less = said.pop("vary", None), said.get("quick")
-    vary = from_vary(table, where)
+def _varied(said: dict[str, Any], quick: bool, where: str, names: Sequence[str]) -> list[Vary]:
+    """What comparisons differ in; each gets its label, and keeps what was said of it."""
+    less, tables = said.get("quick"), [said.pop(name, None) for name in names]
+    found = [from_vary(table, where, name) for name, table in zip(names, tables, strict=True)]
+    every = labels_of(found)
     own = _tables(said.get("problems", {}), f"{where}: problems")
-    if other := next((label for label in own if label not in vary.labels), None):
-        raise InputError(f"{where}: {unknown('problem', other, vary.labels)}: a series has one for each value")
-    if isinstance(less, dict) and "values" in less:
-        fewer = less.pop("values")
-        vary = from_vary({**table, "values": fewer}, f"{where}: quick") if quick else vary
-    said["problems"] = {label: own.get(label, {}) for label in vary.labels}
-    return vary
+    if other := next((label for label in own if label not in every), None):
+        raise InputError(f"{where}: {unknown('problem', other, every)}: a study of this kind has one for each value")
+    for k, fewer in enumerate(("values", "across")[: len(names)]):
+        if isinstance(less, dict) and fewer in less:
+            table = {**tables[k], "values": less.pop(fewer)}
+            found[k] = from_vary(table, f"{where}: quick", names[k]) if quick else found[k]
+    said["problems"] = {label: own.get(label, {}) for label in labels_of(found)}
+    return found
 
 
 def _merged(said: Mapping[str, Any], quick: bool, where: str) -> dict[str, dict[str, Any]]:

@@ -1,8 +1,9 @@
 """What a series of comparisons differs in: one setting, and the values that it has."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import product
 from typing import Any, NamedTuple
 
 from fastfedpg.comparison.spec import Comparison
@@ -41,11 +42,16 @@ class Vary(NamedTuple):
         """As it stands in a file."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in self._asdict().items() if v is not None}
 
-    def place(self, label: str, table: dict[str, Any]) -> dict[str, Any]:
-        """A comparison's table with the value that belongs to its label."""
+    def place(self, value: Any, table: dict[str, Any]) -> dict[str, Any]:
+        """A comparison's table with one of the values."""
         for setting in (self.setting, *self.also):
-            table = _with(table, setting, self.values[self.labels.index(label)])
+            table = _with(table, setting, value)
         return table
+
+
+def labels_of(varied: Sequence[Vary]) -> list[str]:
+    """Of comparisons that differ in all of these: kappa=0.5,B=4."""
+    return [",".join(each) for each in product(*(vary.labels for vary in varied))]
 
 
 def _with(table: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
@@ -66,14 +72,14 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
-def from_table(table: Any, where: str) -> Vary:
-    """What [vary] says, checked for names and types; `where` is the file."""
-    here = f"{where}: vary"
+def from_table(table: Any, where: str, name: str = "vary") -> Vary:
+    """What [vary], or [across], says, checked for names and types; `where` is the file."""
+    here = f"{where}: {name}"
     if not isinstance(table, Mapping):
-        raise InputError(f'{where}: no [vary], which says what differs, as in setting = "agents", values = [2, 4, 8]')
-    for name in table:
-        if name not in Vary._fields:
-            raise InputError(f"{here}: {unknown('setting', name, Vary._fields)}")
+        raise InputError(f'{where}: no [{name}], which says what differs, as in setting = "agents", values = [2, 4, 8]')
+    for key in table:
+        if key not in Vary._fields:
+            raise InputError(f"{here}: {unknown('setting', key, Vary._fields)}")
     if "setting" not in table:
         raise InputError(f'{here} has no setting; say what differs, as in setting = "agents"')
     setting = fit(f"{here}: setting", str, table["setting"])
@@ -108,9 +114,8 @@ def _check(vary: Vary, here: str) -> None:
         raise InputError(f"{here}: claim = {vary.claim:g} is what a slope is said to be; it needs slope = true")
 
 
-def check_matters(vary: Vary, comparisons: Mapping[str, Comparison], where: str) -> None:
-    """Refuse what changes nothing, and a slope over different seeds."""
-    every = list(comparisons.values())
+def check_matters(vary: Vary, every: Sequence[Comparison], where: str) -> None:
+    """Refuse what changes nothing in comparisons that differ in it alone, and a slope over different seeds."""
     if len(every) > 1 and all(_seen(x) == _seen(every[0]) for x in every[1:]):
         raise InputError(f"{where}: vary: {vary.setting} changes nothing here: no method has it")
     if vary.slope and len({(x.settings.first_seed, x.settings.seeds) for x in every}) > 1:

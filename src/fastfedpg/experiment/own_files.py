@@ -21,8 +21,8 @@ DESCRIBED = "config.toml", "problem.npz", "theta0.npz", "advice.json"
 RESULTS = "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json", "curve.png", "curve.svg"
 COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv", "repeats.csv"
 PICTURES = "curves", "sensitivity", "policies", "agents"
-STUDY = "study.toml", "study.csv", "scores.csv", "series.csv"
-DRAWN = "profiles", "series"
+STUDY = "study.toml", "study.csv", "scores.csv", "series.csv", "phases.csv"
+DRAWN = "profiles", "series", "phases"
 
 _names = lambda names: "|".join(map(re.escape, names))
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"
