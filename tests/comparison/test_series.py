@@ -208,6 +208,8 @@ SLOPE = "slope = true\nclaim = -1.0\n"
         (but("problem.mid", "problem.middle"), "'compromise' 'middle'; did you mean 'mid'?"),
         (but("problem.mid", "clock.latncy"), "unknown setting of a clock 'latncy'; did you mean 'latency'?"),
         (but("problem.mid", "clock.latency"), "clock has no bandwidth"),
+        (but('problem = "compromise"\n', ""), "problems.mid=0.6 names no problem; say which"),
+        (but("problem.mid", "policy.hidden"), "vary: policy.hidden changes nothing here: no method has it"),
         (but("problem.mid", "mu"), "vary: mu changes nothing here: no method has it"),
         (but("problem.mid", "H"), "H is 0.6; it must be a whole number"),
         (but("slope", "slop"), "vary: unknown setting 'slop'; did you mean 'slope'?"),

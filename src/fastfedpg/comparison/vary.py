@@ -55,9 +55,12 @@ def labels_of(varied: Sequence[Vary]) -> list[str]:
 
 
 def _with(table: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
+    """A table with one more setting; nothing is placed in a problem or policy that is not there."""
     head, _, inner = setting.partition(".")
     if not (inner and head in NESTED):
         return {**table, setting: value}
+    if head not in table and head != "clock":
+        return table
     within = table.get(head, {})
     within = {"name": within} if isinstance(within, str) else within
     return {**table, head: {**within, inner: value} if isinstance(within, dict) else within}
