@@ -17,6 +17,8 @@ from fastfedpg.registry import PACKAGE
 STUDIES = PACKAGE / "studies"
 """Where ours are, a file each."""
 
+CLAIMS = "claims"
+"""The study that is no comparison, and has no file: what the paper says about others."""
 SUITE = "suite"
 KINDS = (SUITE,)
 """How comparisons are shown together: a suite asks who does well on many problems."""
@@ -61,7 +63,7 @@ def find(name: str) -> Path:
         return STUDIES / f"{name}.toml"
     if name.endswith(".toml"):
         return Path(name)
-    raise InputError(f"{unknown('study', name, known())}; one of your own is a file, as in my_suite.toml")
+    raise InputError(f"{unknown('study', name, [*known(), CLAIMS])}; one of your own is a file, as in my_suite.toml")
 
 
 def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Study:
