@@ -63,7 +63,8 @@ def find(name: str) -> Path:
         return STUDIES / f"{name}.toml"
     if name.endswith(".toml"):
         return Path(name)
-    raise InputError(f"{unknown('study', name, [*known(), CLAIMS])}; one of your own is a file, as in my_suite.toml")
+    ours = sorted([*known(), CLAIMS])
+    raise InputError(f"{unknown('study', name, ours)}; one of your own is a file, as in my_suite.toml")
 
 
 def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Study:

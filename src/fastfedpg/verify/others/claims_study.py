@@ -18,7 +18,7 @@ from fastfedpg.precision import float64
 from fastfedpg.verify.agenda import Part
 from fastfedpg.verify.options import Show
 from fastfedpg.verify.others.kept_rows import keep, kept
-from fastfedpg.verify.others.statements import STATEMENTS, parts
+from fastfedpg.verify.others.statements import STATEMENTS, parts, sizes
 from fastfedpg.verify.report import Verification, done, unseen
 from fastfedpg.verify.verdict import UNDECIDED, Row, decided
 
@@ -86,7 +86,7 @@ def _finish(asked: Claims, out: Path, work: Sequence[Part], show: Show) -> Verif
     (out / PARTS).mkdir(exist_ok=True)
     rows: list[Row] = []
     for k, (part, file) in enumerate(zip(work, part_files(out, len(work)), strict=True)):
-        about = {"part": part.title, "quick": asked.quick, "versions": run_folder.versions()}
+        about = {"part": part.title, "sizes": str(sizes(asked.quick)), "versions": run_folder.versions()}
         found = kept(file, about)
         if found is None:
             found, _ = done(k, part, show)

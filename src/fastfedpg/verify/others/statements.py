@@ -90,21 +90,26 @@ SMALL = Sizes(QUICK.sweeps._replace(seeds=16, relaxations=8, times=(1, 16)), ins
 """Of --quick: other seeds, so that those of the report stay unseen."""
 
 
+def sizes(quick: bool) -> Sizes:
+    """How much is run, in full or quickly."""
+    return SMALL if quick else FULL
+
+
 def parts(quick: bool = False, methods: Methods = METHODS) -> list[Part]:
     """All of the work; what is exact is done on two problems, or with `quick` on one."""
-    sizes = SMALL if quick else FULL
-    seed, effort = sizes.first_seed, sizes.crowds
+    effort, instances, seed = sizes(quick)
+    more = effort._replace(seeds=2 * effort.seeds)  # where a game is one step long
     mild = Subject(problems.random(agents=4, S=5, A=3, gamma=0.5), 0.2, 5, 17, 4, "random", seed)
     torn = Subject(problems.compromise(agents=4, mid=0.5, gamma=0.0), 0.1, 8, 1, 64, "compromise", seed)
     found: list[Part] = []
     for subject in [replace(mild, H=8), torn][: 1 if quick else 2]:
         found += without_noise(Exact(subject, methods))
     for kernels, where in ((True, "own kernels"), (False, "own rewards")):
-        work = lambda kernels=kernels: jin.rows(kernels, sizes.instances, seed, methods)
+        work = lambda kernels=kernels: jin.rows(kernels, instances, seed, methods)
         found.append(_part(JIN, where, work))
     return [
         *found,
-        _part(NEGATED, torn.name, lambda: crowds.negated(torn, effort, methods)),
+        _part(NEGATED, torn.name, lambda: crowds.negated(torn, more, methods)),
         _part(SPEED, mild.name, lambda: crowds.momentum(mild, effort, methods)),
         _part(ZENG, mild.name, lambda: crowds.neighbours(mild, effort, methods)),
         _part(BAI, mild.name, lambda: crowds.one_by_one(mild, effort, methods)),
