@@ -84,6 +84,7 @@ def _describe(out: Path, asked: Claims) -> None:
 @float64
 def _finish(asked: Claims, out: Path, work: Sequence[Part], show: Show) -> Verification:
     (out / PARTS).mkdir(exist_ok=True)
+    clear_parts(out / PARTS)
     rows: list[Row] = []
     for k, (part, file) in enumerate(zip(work, part_files(out, len(work)), strict=True)):
         about = {"part": part.title, "sizes": str(sizes(asked.quick)), "versions": run_folder.versions()}
