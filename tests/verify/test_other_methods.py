@@ -81,21 +81,21 @@ def test_a_law_with_h_in_the_place_of_h_less_one_is_seen(exact):
 
 def test_what_is_not_clear_a_priori_is_said_either_way(exact, monkeypatch):
     told(monkeypatch, exact.fast)
-    assert by_row(averaging.similar(planted(exact))) == ["not clear a priori; exact here"] * 2
+    assert by_row(averaging.similar(planted(exact))) == ["unclear a priori; exact here"] * 2
     told(monkeypatch, exact.average)
-    assert by_row(averaging.similar(planted(exact))) == ["not clear a priori; biased here"] * 2
+    assert by_row(averaging.similar(planted(exact))) == ["unclear a priori; biased here"] * 2
 
 
 def test_momentum_leaves_fedavgs_bias(exact, monkeypatch):
     """Real runs of FedSVRPG-M with three b, and of MFPO; then Fast-FedPG in their place, and FedAvg-PG in its own."""
     assert by_row(momentum.needless(exact)) == [PASS] * 5
     found = by_row(momentum.vanishing(exact))
-    assert found == ["proved for eta -> 0; biased at a fixed eta", *[PASS] * 6]
+    assert found == ["proved as eta -> 0; biased here", *[PASS] * 6]
     told(monkeypatch, exact.fast)
     none = planted(exact, svrpg=dict.fromkeys(SHARES, exact.fast))
     assert by_row(momentum.needless(none)) == [PASS, *[FAIL] * 4]
     found = by_row(momentum.vanishing(none))
-    assert found == ["proved for eta -> 0; none at a fixed eta either", *[FAIL] * 6]
+    assert found == ["proved as eta -> 0; none here", *[FAIL] * 6]
     assert by_row(momentum.needless(planted(exact, fast=exact.average)))[0] == FAIL
 
 

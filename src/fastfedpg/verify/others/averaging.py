@@ -26,7 +26,7 @@ def model_averaging(exact: Exact) -> list[Row]:
     ]
 
 
-UNCLEAR = "not clear a priori; exact here", "not clear a priori; biased here"
+UNCLEAR = "unclear a priori; exact here", "unclear a priori; biased here"
 
 
 def similar(exact: Exact) -> list[Row]:

@@ -15,7 +15,7 @@ from fastfedpg.verify.test_case import Subject
 from fastfedpg.verify.verdict import Estimate, Measured, Row, slope
 
 B_OF_SVRPG = A_OF_MFPO = 0.2
-UNPROVED = "no proof, but the method has it", "no proof, nor has the method it"
+UNPROVED = "no proof; the method has it", "no proof; nor has the method"
 NEGATED = -0.5
 """A slope in N above this is not half of what 1/N has."""
 TORN = 0.25

@@ -5,7 +5,7 @@ import numpy as np
 from fastfedpg.verify.others.stops import SHARES, Exact, as_fedavg, as_predicted, grows_with_eta, unbiased
 from fastfedpg.verify.verdict import Row
 
-PROVED = "proved for eta -> 0; none at a fixed eta either", "proved for eta -> 0; biased at a fixed eta"
+PROVED = "proved as eta -> 0; none here", "proved as eta -> 0; biased here"
 
 
 def needless(exact: Exact) -> list[Row]:
