@@ -39,6 +39,10 @@ def resume(arguments: list[str], console: Console, errors: Console) -> int:
 
         on = lambda: run_study.resume(folder, show, noting(errors), study.saying(errors), restart)
         return study.study_and_report(on, folder, console, errors)
+    if (folder / own_files.CLAIMS).is_file():
+        from fastfedpg.cli import claims  # as above
+
+        return claims.resume(folder, console, errors)
     if (folder / run_cells.FILE).is_file():
         again = lambda: run_cells.resume(folder, show, noting(errors), restart)
         return compare.compare_and_report(again, folder, console, errors)

@@ -11,7 +11,7 @@ from rich.console import Console
 from fastfedpg.cli.consoles import noting, print_lines, room
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import OptionalPath, own_flags
-from fastfedpg.errors import printable
+from fastfedpg.errors import InputError, printable
 
 if TYPE_CHECKING:
     from fastfedpg.comparison.study_spec import Shown
@@ -24,8 +24,8 @@ class StudyFlags:
     """Run a study: comparisons on many problems, or at many values of one setting, shown together."""
 
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
-    """One of ours: heterogeneity, speedup, local-steps, communication, momentum, participation or suite; or a file of
-    your own, as in my_suite.toml (docs/suite.md and docs/studies.md say what it holds)."""
+    """One of ours: claims, suite, phases, heterogeneity, speedup, local-steps, communication, momentum, participation;
+    or a file of your own, as in my_suite.toml (docs/suite.md and docs/studies.md say what it holds)."""
     algorithms: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the study's own)")] = ()
     """Methods in the place of the study's own, as for `fastfedpg compare`; differences are to the first."""
     quick: bool = False
@@ -42,11 +42,22 @@ def study(arguments: list[str], console: Console, errors: Console) -> int:
     from fastfedpg.comparison import run_study, study_spec  # with JAX and SciPy's tests, which --help can do without
     from fastfedpg.experiment.progress import progress
 
+    if asked.study == study_spec.CLAIMS:
+        return _claims(asked, console, errors)
     found = study_spec.read(study_spec.find(asked.study), asked.quick, asked.algorithms)
     out = asked.out or new_folder("study", found.name)
     show = lambda title, rounds: progress(errors, title, rounds)
     work = lambda: run_study.study(found, out, asked.overwrite, show, noting(errors), saying(errors))
     return study_and_report(work, out, console, errors)
+
+
+def _claims(asked: StudyFlags, console: Console, errors: Console) -> int:
+    from fastfedpg.cli.claims import claims
+    from fastfedpg.verify.others.claims_study import Claims
+
+    if asked.algorithms:
+        raise InputError("the claims are about the methods that the paper names; leave --algorithms out")
+    return claims(Claims(asked.quick), asked.out or new_folder("study", asked.study), asked.overwrite, console, errors)
 
 
 def saying(errors: Console) -> Callable[[str], None]:

@@ -71,7 +71,7 @@ def _mutants(given: VerifyFlags, console: Console, errors: Console) -> int:
     if given.settings != VerifySettings(first_seed=seed) or given.out is not None or given.overwrite:
         raise InputError("mutants have a problem of their own and write no files: give --first-seed alone with them")
     subject = hunt.small(seed)
-    with _stages(errors, 1 + len(mutants.MUTANTS)) as show:
+    with stages(errors, 1 + len(mutants.MUTANTS)) as show:
         usual, found = hunt.hunt(subject, mutants.MUTANTS, show)
     print_lines(console, hunt.table(found, room(console)))
     console.print(hunt.summary(usual, found), soft_wrap=True, highlight=False, markup=False)
@@ -92,7 +92,7 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
             raise InputError(f"{file}: a folder where a file of the report belongs")
     work = parts.parts(given.settings)
     try:
-        with run_folder.open_folder(out, lambda: clear_parts(out), lambda: None), _stages(errors, len(work)) as show:
+        with run_folder.open_folder(out, lambda: clear_parts(out), lambda: None), stages(errors, len(work)) as show:
             found = report.verify(given.settings, out, work=work, show=show, note=noting(errors))
     except KeyboardInterrupt:
         with suppress(OSError):
@@ -108,7 +108,7 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
 
 
 @contextmanager
-def _stages(errors: Console, parts: int) -> Iterator[Show]:
+def stages(errors: Console, parts: int, what: str = "verify") -> Iterator[Show]:
     """A bar on a terminal; elsewhere a line for each part that begins, and every few seconds one for how far it is."""
     began = time.monotonic()
     if not errors.is_terminal:
@@ -117,7 +117,7 @@ def _stages(errors: Console, parts: int) -> Iterator[Show]:
 
         def tell() -> None:
             words = (
-                f"verify: part {now['part'] + 1} of {parts}, {now['title']} ({time.monotonic() - began:.0f} s so far)"
+                f"{what}: part {now['part'] + 1} of {parts}, {now['title']} ({time.monotonic() - began:.0f} s so far)"
             )
             errors.print(words, soft_wrap=True, highlight=False, markup=False)
 

@@ -23,6 +23,8 @@ from fastfedpg.registry import PACKAGE
 STUDIES = PACKAGE / "studies"
 """Where ours are, a file each."""
 
+CLAIMS = "claims"
+"""The study that is no comparison, and has no file: what the paper says about others."""
 SUITE, SERIES, PHASES = "suite", "series", "phases"
 KINDS = (SUITE, SERIES, PHASES)
 """How comparisons are shown together: a suite asks who does well on many problems, a series what one setting does, and
@@ -71,7 +73,8 @@ def find(name: str) -> Path:
         return STUDIES / f"{name}.toml"
     if name.endswith(".toml"):
         return Path(name)
-    raise InputError(f"{unknown('study', name, known())}; one of your own is a file, as in my_suite.toml")
+    ours = sorted([*known(), CLAIMS])
+    raise InputError(f"{unknown('study', name, ours)}; one of your own is a file, as in my_suite.toml")
 
 
 def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Study:

@@ -23,6 +23,8 @@ COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv", "repeats.
 PICTURES = "curves", "sensitivity", "policies", "agents"
 STUDY = "study.toml", "study.csv", "scores.csv", "series.csv", "phases.csv"
 DRAWN = "profiles", "series", "phases"
+CLAIMS = "claims.toml"
+"""Where this stands the folder is of a study of claims, which has its own rules."""
 
 _names = lambda names: "|".join(map(re.escape, names))
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"

@@ -96,17 +96,23 @@ def verify(
     rows: list[Row] = []
     data: dict[str, Any] = {}
     for k, part in enumerate(parts(settings, problem) if work is None else work):
-        show(k, part.title)
-        try:
-            with listening(lambda words, k=k, part=part: show(k, f"{part.title}: {words}")):  # type: ignore[misc]
-                found, drawn = part.work()
-        except BROKEN as error:  # one claim that can't be checked does not take the others with it
-            found, drawn = [replace(open_question(part.title, str(error)), problem="not checked")], {}
+        found, drawn = done(k, part, show)
         rows += found
         for name, value in drawn.items():
             data[name] = {**data[name], **value} if isinstance(data.get(name), dict) else value
     rows = decided(rows)
     return Verification(rows, [] if out is None else _write(out, settings, rows, data, note))
+
+
+def done(k: int, part: Part, show: Show) -> tuple[list[Row], dict[str, Any]]:
+    """One piece of the work; one claim that can't be checked does not take the others with it."""
+    show(k, part.title)
+    try:
+        with listening(lambda words: show(k, f"{part.title}: {words}")):
+            found, drawn = part.work()
+            return list(found), drawn
+    except BROKEN as error:
+        return [replace(open_question(part.title, str(error)), problem="not checked")], {}
 
 
 def _write(

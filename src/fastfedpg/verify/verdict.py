@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from fastfedpg.statistics import share
+
 FAMILY = 1e-3
 """The chance that noise alone makes any row of a report pass or fail."""
 VACUOUS = 100
@@ -46,6 +48,29 @@ def mean_of(values: Any) -> Estimate:
     return Estimate(values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values)), len(values) - 1)
 
 
+class Measured(NamedTuple):
+    """The one number that a row is about; without an error it is exact, but for `slack`, which is no noise."""
+
+    value: float
+    error: float = 0.0
+    degrees: int = 1
+    slack: float = 0.0  # the most that rounding, and more of the same work, can move it by
+    of: int = 0  # it is then a share of so many independent instances
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Student's and the slack together; of a share, Clopper and Pearson's."""
+        if self.of:
+            _, low, high = share(round(self.value * self.of), self.of, 1 - level)
+            return float(low), float(high)
+        half = float(stdtrit(self.degrees, 1 - level / 2)) * self.error + self.slack
+        return self.value - half, self.value + half
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was drawn."""
+        return self.error == 0 and self.of == 0
+
+
 @dataclass(frozen=True)
 class Row:
     """left <= right, as far as `margin`, right - left with its error, tells; a control must violate it instead.
@@ -66,6 +91,9 @@ class Row:
     note: str = ""
     verdict: str = ""
     interval: tuple[float, float] | None = None  # of the margin that is nearest to failing, where there is noise
+    measured: Measured | None = None  # what people would quote of it
+    quoted: tuple[float, float] | None = None  # its interval
+    spoken: tuple[str, str] | None = None  # where a sentence is about proofs: what the method does, if it holds or not
 
     @property
     def tightness(self) -> float | None:
@@ -110,7 +138,11 @@ def decided(rows: Iterable[Row], among: int | None = None) -> list[Row]:
     """All rows with their verdicts; they are all that are decided together, or some `among` so many comparisons."""
     rows = list(rows)
     level = FAMILY / max(1, sum(row.comparisons for row in rows) if among is None else among)
-    return [_decided(row, level) for row in rows]
+    return [_decided(_quoted(row, level), level) for row in rows]
+
+
+def _quoted(row: Row, level: float) -> Row:
+    return row if row.measured is None else replace(row, quoted=row.measured.interval(level))
 
 
 def _decided(row: Row, level: float) -> Row:
@@ -123,6 +155,8 @@ def _decided(row: Row, level: float) -> Row:
     excused = not ((high < 0) & ~np.asarray(row.describes)).any()
     verdict = (FAIL if holds else CONTROL if violated else UNDECIDED) if row.control else ""
     verdict = verdict or (UNDECIDED if violated and excused else "")
+    if row.spoken is not None:
+        verdict = row.spoken[0] if holds else row.spoken[1] if violated else UNDECIDED
     worst = int(np.argmin(low))
     interval = (float(low[worst]), float(high[worst])) if row.comparisons else None
     return replace(row, verdict=verdict or (PASS if holds else FAIL if violated else UNDECIDED), interval=interval)

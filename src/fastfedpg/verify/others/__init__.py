@@ -1,0 +1,1 @@
+"""What the paper says about other methods, as rows."""
