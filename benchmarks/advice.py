@@ -4,19 +4,17 @@ python benchmarks/advice.py [OUT] from the repository's folder: on every stored 
 tables that it runs itself (into OUT, a new folder unless given; what is there is not run again).
 """
 
-import csv
 import io
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-from scipy.stats import ttest_rel
 
 from fastfedpg.cli import main
+from fastfedpg.comparison.members import tied, typical
+from fastfedpg.comparison.run_cells import compare_runs
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.advised import Advice, advise
 from fastfedpg.experiment.config import Config, from_toml
@@ -41,34 +39,12 @@ QUICK = {
 """Tuned comparisons: each method at its own best step size, on one budget of samples."""
 
 
-class Ends(NamedTuple):
-    """Where a method ended: the last and the first J of each seed."""
-
-    last: np.ndarray
-    first: np.ndarray
-
-
-def ends(folder: Path) -> Ends:
-    """From a run's metrics.csv."""
-    rows: dict[str, list[float]] = {}
-    with (folder / "metrics.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            rows.setdefault(row["seed"], []).append(float(row["J"]))
-    return Ends(np.array([each[-1] for each in rows.values()]), np.array([each[0] for each in rows.values()]))
-
-
-def best(found: dict[str, Ends]) -> list[str]:
-    """The method with the least mean J, and those that can't be told from it: by a paired t-test at 5% in all.
-
-    Without noise a method is told from it by more than 1% of what the best improved J by.
-    """
-    order = sorted(found, key=lambda name: found[name].last.mean())
-    first, others = found[order[0]], order[1:]
-    level = 0.05 / len(others)
-    if len(first.last) == 1 or not np.ptp(first.last):
-        margin = 0.01 * float(first.first.mean() - first.last.mean())
-        return [order[0], *(n for n in others if found[n].last.mean() - first.last.mean() < margin)]
-    return [order[0], *(n for n in others if not ttest_rel(found[n].last, first.last).pvalue < level)]
+def best(folder: Path, methods: Sequence[str]) -> list[str]:
+    """The best method, and those that are not worse than it, by the rule of `fastfedpg compare` (docs/compare.md)."""
+    with tempfile.TemporaryDirectory() as place:
+        report = compare_runs([folder / name for name in methods], Path(place) / "out", note=lambda words: None)
+    order = sorted(zip(methods, report.lines, tied(report, None), strict=True), key=lambda each: typical(each[1]).mean)
+    return [name for name, _, is_tied in order if is_tied]
 
 
 def advised(config: Config) -> tuple[str, Advice | None]:
@@ -85,20 +61,21 @@ def advised(config: Config) -> tuple[str, Advice | None]:
 
 def score(name: str, folder: Path) -> tuple[str, list[str]]:
     """One comparison: what was advised, and who won; whether that is right is printed."""
-    there = [method for method in METHODS if (folder / method / "metrics.csv").is_file()]
-    winners = best({method: ends(folder / method) for method in there})
+    there = [method for method in METHODS if (folder / method / "results.npz").is_file()]
+    winners = best(folder, there)
     chosen, found = advised(from_toml(folder / there[0] / "config.toml"))
     right = chosen in winners
     balance = "" if found is None else f"{found.balance[0]:9.3g}"
-    print(f"{name:<20} {balance:>9}  {chosen:<12} {'right' if right else 'WRONG':<6} {' = '.join(winners)}", flush=True)
+    print(f"{name:<21} {balance:>9}  {chosen:<12} {'right' if right else 'WRONG':<6} {' = '.join(winners)}", flush=True)
     return chosen, winners
 
 
 def run() -> None:
     """Every study and every quick comparison, and the score."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
-    print(f"{'comparison':<20} {'balance':>9}  {'advised':<12} {'':<6} best, and what can't be told from it")
-    hits = [score(folder.name, folder) for folder in sorted(STUDIES.iterdir())]
+    print(f"{'comparison':<21} {'balance':>9}  {'advised':<12} {'':<6} best, and what can't be told from it")
+    stored = sorted(file.parent for file in STUDIES.rglob("compare.toml"))
+    hits = [score(str(folder.relative_to(STUDIES)), folder) for folder in stored]
     for k, (name, words) in enumerate(QUICK.items()):
         folder = out / str(k)
         if not (folder / "table.csv").is_file():
