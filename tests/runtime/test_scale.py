@@ -263,3 +263,19 @@ def test_a_sweep_is_one_program_however_many_runs_it_has():
     assert times == once
     assert all_of_them.theta.shape[:2] == (16, 8)
     np.testing.assert_allclose(all_of_them.theta[4, 0], one.theta[0, 0], atol=1e-14)
+
+
+def test_programs_are_forgotten_before_there_is_no_room_for_more(monkeypatch):
+    """A study compiles hundreds in one process; with all mappings taken the next one is a segmentation fault."""
+    simulate(PLAYED, FAST, 1)
+    before = program.advance._cache_size()
+    assert before > 0
+    monkeypatch.setattr(memory, "mappings", lambda: program.MAPPINGS)
+    simulate(PLAYED, FAST, 1)
+    assert program.advance._cache_size() == before, "there is room"
+    monkeypatch.setattr(memory, "mappings", lambda: program.MAPPINGS + 1)
+    again = simulate(PLAYED, FAST, 1)
+    assert program.advance._cache_size() == 1, "all but the last"
+    monkeypatch.undo()
+    sharded.equal(again, simulate(PLAYED, FAST, 1), exactly=True)
+    assert memory.mappings() > 10

@@ -75,7 +75,7 @@ def fedpg_br(eta: Scalar, H: int, sigma: Scalar = 1.0, B0: int = 16, geometric: 
 
     The server of the paper plays in an environment of its own. Here it has none: agent 0 stands in for it, and must be
     trusted. The others' second answer is 0, for which they play nothing; a round without agent 0 moves nothing. All are
-    meant to have one task. The first step is -eta mu, so that H = 1 asks nothing of agent 0 but a little time.
+    meant to have one task. The first step is -eta mu: what agent 0 plays for it changes nothing.
 
     The paper's H is geometric with SCSG's mean, (B0 + B) / B, and its B0 is drawn too. Public code weighs single steps
     instead of trajectories, takes Adam's steps, and stops where the mean w leaves [.995, 1.005].

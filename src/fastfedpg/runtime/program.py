@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import NamedSharding
 
+from fastfedpg import memory
 from fastfedpg.core import (
     Algorithm,
     Exchange,
@@ -29,6 +30,16 @@ from fastfedpg.runtime.schedule import participants_of
 
 Maker: TypeAlias = Algorithm | Callable[[Any], Algorithm]
 """An algorithm, or for a sweep a function from one setting to an algorithm."""
+
+
+MAPPINGS = 20_000
+"""Compiled programs take dozens each of the 65,530 that a process is given, and without any XLA crashes."""
+
+
+def make_room() -> None:
+    """Forget what was compiled before, where it is so much that the next program might find no room."""
+    if memory.mappings() > MAPPINGS:
+        jax.clear_caches()
 
 
 class Counts(NamedTuple):

@@ -87,6 +87,7 @@ def simulate_records(
     In a sweep a setting that diverges has NaN from then on and the others go on, as long as there are any; so do seeds
     where the schedule says so.
     """
+    program.make_room()
     if start is not None and sweep is not None:
         raise InputError("a sweep can't go on from a standing; start= and sweep= exclude each other")
     example, settings, layout, schedule = _checked(problem, algorithm, schedule, sweep)
