@@ -186,7 +186,8 @@ class Algorithm(NamedTuple):
     `personalise(theta, memory)` is what an agent makes of the policy with its own memory; then that is what is
     evaluated and saved, one theta per agent. `everybody` says, where a round must have all agents, why, and what else
     can be done: those are the words with which fewer are refused. `turns` says who takes part in a round, where that is
-    not for others to choose.
+    not for others to choose. `draws` says whether it draws numbers of its own, so that seeds differ with exact
+    gradients too.
     """
 
     init: Callable[[Theta, int], tuple[State, Down, Memory]]
@@ -198,6 +199,7 @@ class Algorithm(NamedTuple):
     personalise: Callable[[Theta, Memory], Theta] | None = None
     everybody: str = ""
     turns: Turns | None = None
+    draws: bool = False
 
     def in_round(self, t: int) -> tuple[Exchange, ...]:
         """The exchanges of round t, counted from 0."""

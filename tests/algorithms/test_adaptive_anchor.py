@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import adaptive_anchor, heavy_anchor, loop, simulate, with_oracle
+from fastfedpg import adaptive_anchor, fast_fedpg, heavy_anchor, loop, simulate, with_oracle
 from fastfedpg.algorithms.adaptive_anchor import best
 from fastfedpg.core import Evaluation, Oracle, Problem, estimate, key_for
 from fastfedpg.runtime import Schedule, simulate_records
+from fastfedpg.runtime.walk import samples_in_a_round
 
 H, ETA = 4, 0.3
 P = ref.small_problem(N=3, S=3, A=2, seed=88)
 THETA0 = np.random.default_rng(89).normal(size=6)
 EXACT, SAMPLED = with_oracle(P, "exact"), with_oracle(P, "gpomdp", B=5, K=4)
+NOISELESS = EXACT._replace(oracle=lambda task: EXACT.oracle(task)._replace(B=2))
 BOTH = pytest.mark.parametrize("run", [loop, simulate])
 ADAPTIVE = adaptive_anchor(ETA, H)
 
@@ -37,8 +39,8 @@ def fixed(q):
 @BOTH
 @pytest.mark.parametrize("q", [1, 3, 4])
 def test_a_traced_q_is_the_static_one(run, q):
-    """Exact gradients, where q estimates are one: the same numbers to rounding, also without any local step."""
-    found = run(EXACT, fixed(q), 3, theta0=THETA0)
+    """Gradients without noise that count as played: the same numbers to rounding, also without any local step."""
+    found = run(NOISELESS, fixed(q), 3, theta0=THETA0)
     np.testing.assert_allclose(found.theta, run(EXACT, heavy_anchor(ETA, H, q), 3, theta0=THETA0).theta, atol=1e-14)
     np.testing.assert_array_equal(found.metrics["q"][0, 1:], q)
 
@@ -91,9 +93,15 @@ def test_q_is_where_the_sum_is_least():
     assert len({*chosen}) > 5
 
 
-def test_without_noise_it_is_fast_fedpg_with_reuse_from_the_second_round_on():
+def test_without_noise_it_is_fast_fedpg_with_reuse():
+    """From the first round on where nothing is played, so that the first, which a budget is counted by, costs as all
+    others do: 1 estimate and H - 1 local ones. From the second on where there is no noise in what is played."""
     found = simulate(EXACT, ADAPTIVE, 4, theta0=THETA0)
-    assert found.metrics["q"][0, 1:].tolist() == [2, 1, 1, 1]
+    assert found.metrics["q"][0, 1:].tolist() == [1, 1, 1, 1]
+    fast = simulate(EXACT, fast_fedpg(ETA, H, reuse=True), 4, theta0=THETA0)
+    np.testing.assert_allclose(found.theta, fast.theta, atol=1e-14)
+    assert samples_in_a_round(ADAPTIVE, lambda n: 1, 3, 6, B=0) == H
+    assert simulate(NOISELESS, ADAPTIVE, 4, theta0=THETA0).metrics["q"][0, 1:].tolist() == [2, 1, 1, 1]
 
 
 def noisy(N, d, b):

@@ -9,7 +9,7 @@ import pytest
 
 import reference as ref
 from fastfedpg import InputError, fednpg, fednpg_admm, pavg, simulate, with_oracle
-from fastfedpg.algorithms.fednpg_admm import fisher
+from fastfedpg.algorithms.fednpg_admm import First, fisher
 from fastfedpg.core import key_for, pairwise_mean
 from fastfedpg.experiment import Config, plan
 from fastfedpg.problems import tabular_exact
@@ -96,6 +96,20 @@ def test_steps_are_of_a_length_in_kl_or_plain():
     for step, change in (("trust", y / np.sqrt(y @ g)), ("plain", y)):
         found = simulate(problem, fednpg_admm(0.3, 2, rho, step), 1, theta0=THETA).theta[0]
         np.testing.assert_allclose(found, THETA - 0.3 * change, atol=1e-9)
+
+
+def test_a_direction_that_does_not_descend_is_not_taken():
+    """d = 1, F = (100, 0), g_i = (10, -9): the mean gradient is 1/2, and one sweep's y = (10/100.1 - 9/0.1)/2 = -45.
+
+    Its length in KL, sqrt(y'g), is that of no number: as 1e-15, it made a step of 1e15.
+    """
+    method = fednpg_admm(0.1, 1, 0.1)
+    state, _, _ = method.init(jnp.ones(1), 2)
+    sent, key = lambda g, y: First(jnp.array([g]), jnp.array([y])), key_for(0, 0, "gradient")
+    hear = lambda g, y: method.exchanges[0].server(state, sent(g, y), 1.0, key)[0].theta
+    assert hear(0.5, (10 / 100.1 - 9 / 0.1) / 2) == 1
+    assert hear(0.0, 0.0) == 1
+    np.testing.assert_allclose(hear(0.5, 2.0), 1 - 0.1 * 2)
 
 
 def test_a_step_of_trust_has_the_kl_that_it_says():

@@ -100,3 +100,10 @@ def test_what_cannot_be_told_from_nothing_is_said_to_be_below():
     assert phases._told([Estimate(0.2, 0.1, 0.4), Estimate(0.21, 0.2, 0.22)]) == "= 0.21"
     assert phases._told([Estimate(0.2, -0.1, 0.4)]) == "< 0.4"
     assert phases._told([Estimate(0.0, 0.0, 0.0)]) == "= 0"
+
+
+def test_what_differs_along_a_row_is_said_with_both_ends():
+    """sigma^2 at B = 2 of `study phases`, kappa 0, 0.45 and 1: the surest alone, 0.22, would be the row's least."""
+    found = [Estimate(0.219, 0.189, 0.254), Estimate(0.244, 0.213, 0.279), Estimate(0.379, 0.34, 0.423)]
+    assert phases._told(found) == "= 0.22 to 0.38"
+    assert phases._told([Estimate(x, x, x) for x in (0.2, 0.2 + 1e-15)]) == "= 0.2", "rounding is no difference"

@@ -9,9 +9,12 @@ import pytest
 
 from commands import command
 from compared import EXACT, PICTURES, THREE, TWO, column, compare, line_of, table
+from fastfedpg import Config, simulate
 from fastfedpg.comparison import run_cells
 from fastfedpg.comparison.paired import EQUIVALENT, NONE, difference
 from fastfedpg.comparison.spec import Comparison
+from fastfedpg.comparison.table import has_noise
+from fastfedpg.experiment import plan
 from fastfedpg.experiment.config import Settings
 from fastfedpg.statistics import bootstrap, geometric
 
@@ -203,3 +206,26 @@ def test_a_gap_below_rounding_is_shown_as_it_is_and_counts_for_more_in_ratios(ca
     assert 0 < gap[-1] < 1e-9 * gap[0]
     assert f"{gap[-1]:.4g}" in line_of(said, "gap to the best common policy")
     assert "in ratios a gap below 1e-09 of the first one counts as that: less is rounding" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "differ"),
+    [
+        ({"algorithm": "fedavg_pg"}, False),
+        ({"algorithm": "fedavg_pg", "participants": 2}, True),
+        ({"algorithm": "fedavg_pg", "participants": 2, "order": "cyclic"}, False),
+        ({"algorithm": "incremental_pg"}, False),
+        ({"algorithm": "proxskip_pg", "p": 0.3}, True),
+        ({"algorithm": "fedhapg_m"}, True),
+        ({"algorithm": "fedpg_br"}, False),
+        ({"algorithm": "fedpg_br", "geometric": True}, True),
+    ],
+    ids=lambda x: " ".join(map(str, x.values())) if isinstance(x, dict) else "",
+)
+def test_seeds_differ_where_it_is_said_with_exact_gradients_too(settings, differ):
+    """What a method draws by itself is noise as much as trajectories are; agents in turn are none."""
+    planned = plan(Config("compromise", agents=4, H=3, oracle="exact", rounds=4, **settings))
+    order = {"participants": planned.config.participants, "order": planned.config.order}
+    theta = simulate(planned.problem, planned.algorithm, 4, 3, **order).theta
+    assert bool((theta != theta[0]).any()) == differ
+    assert has_noise(planned) == differ

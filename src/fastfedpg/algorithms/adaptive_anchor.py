@@ -73,10 +73,9 @@ def adaptive_anchor(eta: Scalar, H: int, forget: float = 0.2) -> Algorithm:
     it is H/4^{1/3}: with x = q/H the derivative of x^2/2 + (1-x)^2/2 + (1-x)^3/(3x) has the sign of 4x^3 - 1. Each
     estimate at theta is made of two halves of B trajectories, whose difference measures sigma^2/B; ||mean_i h_i||^2
     less its noise, sigma^2/(B q N), measures ||grad J||^2. Both are averaged over rounds and give the next its q.
-    The first one has H/2.
+    The first one has H/2, or where nothing is played 1.
 
-    d numbers and one scalar up in the first exchange, d in the second; d + 1 and d down. H estimates a round, or where
-    nothing is played L + 1.
+    d numbers and one scalar up in the first exchange, d in the second; d + 1 and d down. H estimates a round.
 
     Use it in the place of heavy_anchor where nobody knows the noise, or it changes on the way. Do not with B = 1: noise
     is measured by halves of an estimate.
@@ -94,7 +93,7 @@ def adaptive_anchor(eta: Scalar, H: int, forget: float = 0.2) -> Algorithm:
     def send_gradient(
         memory: Memory, own: Own, model: Model, oracle: Oracle, key: RngKey
     ) -> tuple[Memory, Own, Anchor, Info]:
-        theta, q = model
+        theta, q = model.theta, model.q if oracle.B else jnp.ones_like(model.q)  # one exact gradient is all there is
         h_i, noise, own, steps = anchored(oracle, theta, own, key, q)
         return Memory(theta, h_i, q), own, Anchor(h_i, noise), Info(steps=steps, extra={"q": q})
 

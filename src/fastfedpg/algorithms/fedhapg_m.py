@@ -89,4 +89,5 @@ def fedhapg_m(eta: Scalar, H: int, b: Scalar = 0.2, lam: Scalar | None = None) -
     def init(theta: Theta, N: int) -> tuple[Broadcast, Broadcast, tuple[()]]:
         return Broadcast(theta, theta), Broadcast(theta, theta), ()
 
-    return Algorithm(init, (Exchange("local", send_change, move),), policy=lambda state: state.theta, needs=WEIGHTS)
+    exchanges = (Exchange("local", send_change, move),)
+    return Algorithm(init, exchanges, policy=lambda state: state.theta, needs=WEIGHTS, draws=True)

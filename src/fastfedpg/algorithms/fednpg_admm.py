@@ -64,7 +64,8 @@ def fednpg_admm(
     mu, so rho is to be small beside those that matter; rho -> infinity with one sweep gives rho y -> g, the gradient.
     A sweep is d numbers up and d down, the first one 2d up. F_i is the mean of score score' over all steps of the batch
     (J'J of `log_prob`), or where the MDP is known that of the discounted occupancy; its equation is solved by conjugate
-    gradients. A step of `trust` does not shrink near an optimum.
+    gradients. A step of `trust` does not shrink near an optimum; where y'g is negative, as it may be with few sweeps
+    and F_i that differ, there is none.
 
     Use it where curvature is uneven and synchronisations cost little: each step has `sweeps` of them. Do not where
     solving with F_i, up to `cg_steps` products in each sweep, costs an agent more than playing.
@@ -98,7 +99,8 @@ def fednpg_admm(
         return Memory(theta, batch, g, y_i, l), own, y_i + l / rho, Info()
 
     def move(state: State, y: Theta) -> tuple[State, Theta]:
-        length = jnp.sqrt(jnp.maximum(jnp.sum(y * state.g), 1e-30)) if step == "trust" else 1
+        fall = jnp.sum(y * state.g)  # where it is none, sweeps were too few for agents so unlike: no step
+        length = jnp.where(fall > 1e-30, jnp.sqrt(jnp.maximum(fall, 1e-30)), jnp.inf) if step == "trust" else 1
         theta = state.theta - eta * y / length
         return State(theta, state.g), theta
 

@@ -123,4 +123,4 @@ def fedpg_br(eta: Scalar, H: int, sigma: Scalar = 1.0, B0: int = 16, geometric: 
 
     first = Exchange("gradient", send_gradient, broadcast, nearby(sigma, B0))
     then = Exchange("server", send_change, move, added)
-    return Algorithm(init, (first, then), policy=lambda theta: theta, needs=WEIGHTS)
+    return Algorithm(init, (first, then), policy=lambda theta: theta, needs=WEIGHTS, draws=geometric)

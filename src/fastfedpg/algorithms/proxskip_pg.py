@@ -68,4 +68,5 @@ def proxskip_pg(eta: Scalar, p: float = 0.1, most: int | None = None) -> Algorit
         return theta, Model(theta, first), Memory(nothing, nothing, nothing[:, 0])
 
     words = "shifts add up to zero only if all agents are in every round; leave participants out"
-    return Algorithm(init, (Exchange("local", send_parameters, average),), policy=lambda theta: theta, everybody=words)
+    exchanges = (Exchange("local", send_parameters, average),)
+    return Algorithm(init, exchanges, policy=lambda theta: theta, everybody=words, draws=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import bootstrap, permutation_test
 
 from fastfedpg.comparison import paired
@@ -22,6 +22,9 @@ MARGIN = 0.01
 
 FLIPS, CHUNK = 9_999, 2**21
 """How often signs are flipped, and numbers that are drawn at a time."""
+
+BEYOND = 10
+"""Resamples that are beyond an end of an interval at least."""
 
 Parts: TypeAlias = Sequence[np.ndarray]
 """One array for each problem; the last axis has its seeds."""
@@ -91,7 +94,9 @@ def stratified(
 
     Quantiles are expanded as those of `statistics.bootstrap`, which plain ones are too narrow for: by the part of the
     variance that resampling n values leaves out, and by Student's t with Welch's degrees of freedom, since one noisy
-    problem among many has the few seeds of one. A problem with one column adds nothing to it.
+    problem among many has the few seeds of one. Quantiles with fewer than `BEYOND` resamples beyond them can't be read
+    off: those at which there are so many are stretched from the statistic, as if normal. A problem with one column adds
+    nothing to it.
 
     Args:
         parts: (…, seeds) for each problem.
@@ -114,18 +119,20 @@ def stratified(
     batch = max(1, CHUNK // sum(x.size for x in parts))
     how = {"n_resamples": resamples, "batch": batch, "method": "percentile", "vectorized": True, "random_state": rng}
     found = bootstrap(seeds, redrawn, **how).bootstrap_distribution
-    tail = np.broadcast_to(_tail([moves[k] for k in varied], level), np.shape(mean))
-    ends = np.array([np.quantile(x, (t, 1 - t)) for x, t in zip(found.reshape(-1, resamples), tail.flat, strict=True)])
-    return Interval(mean, *ends.T.reshape(2, *np.shape(mean)))
+    z = np.broadcast_to(_quantile([moves[k] for k in varied], level), np.shape(mean))
+    least = np.maximum(z, ndtri(BEYOND / resamples))
+    rows = zip(found.reshape(-1, resamples), ndtr(least).flat, strict=True)
+    ends = np.array([np.quantile(x, (t, 1 - t)) for x, t in rows]).T.reshape(2, *np.shape(mean))
+    return Interval(mean, *(mean + z / least * (ends - mean)))
 
 
-def _tail(moves: Parts, level: float) -> np.ndarray:
+def _quantile(moves: Parts, level: float) -> np.ndarray:
     n = np.array([x.shape[-1] for x in moves]).reshape(-1, *(1 for _ in moves[0].shape[:-1]))
     v = np.stack([x.var(axis=-1, ddof=1) for x in moves]) / n
     some = np.where(v.sum(axis=0) > 0, v, 1.0)
     stretch = np.sqrt(some.sum(axis=0) / (some * (n - 1) / n).sum(axis=0))
     freedom = some.sum(axis=0) ** 2 / (some**2 / (n - 1)).sum(axis=0)
-    return np.asarray(ndtr(stretch * stdtrit(freedom, (1 - level) / 2)))
+    return np.asarray(stretch * stdtrit(freedom, (1 - level) / 2))
 
 
 def chance(first: Parts, other: Parts, level: float = 0.95) -> Interval:
@@ -197,4 +204,6 @@ def profiles(parts: Parts, x: np.ndarray) -> Interval:
     """The share of runs of each method of which no more than x remains, (methods, x); problems count alike."""
     reached = [part[:, None, :] <= x[:, None] for part in parts]
     count = lambda parts: np.mean([part.mean(axis=-1) for part in parts], axis=0)
-    return stratified(reached, count, reached, resamples=2_000)
+    mean, *ends = stratified(reached, count, reached, resamples=2_000)
+    known = lambda else_: count([part if part.shape[-1] == 1 else np.full_like(part, else_) for part in reached])
+    return Interval(mean, *(np.clip(end, known(False), known(True)) for end in ends))

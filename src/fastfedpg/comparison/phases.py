@@ -86,7 +86,10 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
 
 
 def _told(found: Sequence[Estimate]) -> str:
-    """The surest of several estimates; where it can't be told from 0, what it is below."""
+    """Several estimates: from where to where if they can't be of one number, else the surest, or what that is below."""
+    least, most = (f"{at(e.mean for e in found):.2g}" for at in (min, max))
+    if max(e.low for e in found) > min(e.high for e in found) and least != most:
+        return f"= {least} to {most}"
     sure = min(found, key=lambda e: e.high - e.low)
     return f"= {sure.mean:.2g}" if sure.low > 0 or sure.high == 0 else f"< {sure.high:.2g}"
 

@@ -144,10 +144,10 @@ def _ends(values: Any) -> Interval:
 
 
 def has_noise(planned: Plan) -> bool:
-    """Whether seeds differ: trajectories, who takes part, or where each seed starts."""
-    some = planned.schedule.taking_part(planned.problem) < planned.problem.N
-    starts = np.atleast_2d(planned.problem.theta0)
-    return budgets.plays(planned) or some or bool((starts != starts[0]).any())
+    """Whether seeds differ: trajectories, who takes part, what the method itself draws, or where each seed starts."""
+    schedule, starts = planned.schedule, np.atleast_2d(planned.problem.theta0)
+    some = schedule.taking_part(planned.problem) < planned.problem.N and schedule.order != "cyclic"
+    return budgets.plays(planned) or some or planned.algorithm.draws or bool((starts != starts[0]).any())
 
 
 def by_ratio(outcomes: Sequence[Outcome], plans: Sequence[Plan]) -> bool:
