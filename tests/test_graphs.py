@@ -1,5 +1,7 @@
 """Graphs by name and by weights: what they are, that agents on them come to agree, and what is refused."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,16 @@ def test_weights_are_a_setting_like_any_other(tmp_path):
     assert again.choice("algorithm").args["graph"] == ((0.75, 0.25), (0.25, 0.75))
     assert again == config
     assert plan(again).sizes.floats_up == 3
+
+
+def test_a_graph_s_file_counts_as_a_user_s_own_code(tmp_path):
+    """What was learned on other weights is not gone on with: a configuration has their sum, as it has a function's."""
+    file = tmp_path / "w.npy"
+    of = lambda: Config(algorithm="decentralised_pg", given={"graph": str(file)})
+    np.save(file, np.full((2, 2), 0.5))
+    before = of().sources()
+    assert before == of().sources() == {"decentralised_pg": hashlib.sha256(file.read_bytes()).hexdigest()}
+    np.save(file, [[0.75, 0.25], [0.25, 0.75]])
+    assert of().sources() != before
+    file.unlink()
+    assert of().sources() == {}

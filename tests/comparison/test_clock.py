@@ -134,6 +134,8 @@ def test_without_a_clock_there_are_none(original, capsys):
         (("--clock", *WORDS, "bandwidth=0"), "clock: bandwidth = 0; it must be above 0: bytes per second"),
         (("--clock", *WORDS, "latency=-1"), "clock: latency = -1; it must be finite and at least 0: seconds"),
         (("--clock", *WORDS, "step_seconds=inf"), "clock: step_seconds = inf; it must be finite"),
+        (("--budget", "clock", "--clock", *WORDS, "latency=1e308"), "clock: a round of fast_fedpg takes inf"),
+        (("--budget", "clock", "--clock", *WORDS, "bandwidth=1e-320"), "a round of fast_fedpg takes inf seconds"),
         (("--clock", *WORDS, "straggle=much"), "clock: straggle = much; it must be a number: a share of the work"),
         (("--clock", *WORDS, "straggle=true"), "clock: straggle = True; it must be a number"),
     ],

@@ -215,6 +215,8 @@ SLOPE = "slope = true\nclaim = -1.0\n"
         (but("slope", "slop"), "vary: unknown setting 'slop'; did you mean 'slope'?"),
         (but("[0.6, 0.7, 0.8]", "[]"), "vary: values is []; it must be a list of numbers or words, as in [2, 4, 8]"),
         (but("values = [0.6, 0.7, 0.8]\n", ""), "vary: values is not there; it must be a list"),
+        (but("0.8]", f"1{'0' * 400}]"), "a slope needs at least three positive numbers"),
+        (but(SLOPE, "").replace("0.8]", f"1{'0' * 400}]"), "mid=10000"),
         (but("[0.6, 0.7, 0.8]", "0.6"), "vary: values is 0.6; it must be a list"),
         (but("[0.6, 0.7, 0.8]", "[0.6, 0.8, 0.7]"), "values are 0.6, 0.8, 0.7; numbers must increase"),
         (but("[0.6, 0.7, 0.8]", "[0.6, 0.6, 0.7]"), "values are 0.6, 0.6, 0.7; each must be there once"),

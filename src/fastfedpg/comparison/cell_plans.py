@@ -33,6 +33,9 @@ SHARED = (
 )
 """Settings of the run that a built problem depends on."""
 
+FIXED = ("problem", "algorithm", "eta", "rounds", *SHARED)
+"""What is not tried when tuning: who would be compared, on what and on which seeds, and what is tuned anyway."""
+
 
 def plan_cells(comparison: Comparison) -> dict[str, Plan]:
     """Every method's plan; what they have in common, problem, oracle and start, is built once."""
@@ -88,13 +91,19 @@ def check_tuning(comparison: Comparison, plans: dict[str, Plan]) -> None:
     for label, planned in plans.items():
         if "eta" not in planned.config.choice("algorithm").args:
             raise InputError(f"method '{label}' has no eta that could be tuned; leave it, or --tune, out")
-    names = {name for planned in plans.values() for name in planned.config.flat_names()}
+    every = {name for planned in plans.values() for name in planned.config.flat_names()}
+    names = sorted(every - {*FIXED} - {name for p in plans.values() for name in p.config.choice("problem").args})
     for name, values in comparison.tune_over.items():
-        if name not in names or name in ("problem", "rounds", "eta", "seeds"):
-            raise unknown("setting in tune_over", name, sorted(names - {"problem", "rounds", "eta", "seeds"}))
-        for planned in plans.values():
-            for value in values if name in planned.config.flat_names() else ():
-                planned.config.but(**{name: value}).flat()
+        if name not in names:
+            raise unknown("setting in tune_over", name, names)
+        if not values:
+            raise InputError(f"tune_over: {name} has no values; say which to try, as in H = [5, 10]")
+    for label, planned in plans.items():
+        for name, variant in _variants(label, planned, comparison.tune_over).items():
+            if budgets.unit(variant) != budgets.unit(planned):
+                raise InputError(
+                    f"tune_over: {name} counts {budgets.unit(variant)}, and {label} does not; leave it out"
+                )
 
 
 class TunedCell(NamedTuple):

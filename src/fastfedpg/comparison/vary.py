@@ -1,6 +1,7 @@
 """What a series of comparisons differs in: one setting, and the values that it has."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import product
@@ -12,6 +13,10 @@ from fastfedpg.parameters import fit
 
 NESTED = ("problem", "policy", "clock")
 """Settings that have tables of their own, in which one can vary: problem.kappa."""
+
+
+MOST = sys.float_info.max
+"""The largest number that can be drawn; a whole one in a file may be larger."""
 
 
 class Vary(NamedTuple):
@@ -72,7 +77,7 @@ def said(x: Any) -> str:
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+    return isinstance(x, int | float) and not isinstance(x, bool) and abs(x) <= MOST
 
 
 def from_table(table: Any, where: str, name: str = "vary") -> Vary:

@@ -18,6 +18,9 @@ LEAST_SHARE = 0.9
 CLOCK, TICK = "clock", 1e-9
 """A budget in seconds of a clock is counted in whole ticks of it."""
 
+LONGEST = 1e12
+"""Seconds of a round, and the most by which ticks are counted: 30,000 years."""
+
 
 def plays(planned: Plan) -> bool:
     """Whether the oracle plays trajectories; the exact ones take no environment steps."""
@@ -70,7 +73,11 @@ def cost(planned: Plan, budget: str, clock: Clock | None = None) -> int:
     if budget == CLOCK:
         if clock is None:
             raise InputError("a budget of time needs a clock: say what takes how long")
-        return round(seconds(planned, clock) / TICK)
+        taken = seconds(planned, clock)
+        if not taken <= LONGEST:
+            name = planned.config.algorithm
+            raise InputError(f"clock: a round of {name} takes {taken:g} seconds; it must be at most {LONGEST:g}")
+        return round(taken / TICK)
     part = planned.schedule.taking_part(planned.problem) / planned.problem.N
     return round((planned.sizes.bytes_up + planned.sizes.bytes_down) * part) if budget == "bytes" else 1
 

@@ -1,10 +1,13 @@
 """The four kinds of things that a configuration chooses by name, and what each of them takes."""
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import unknown
+from fastfedpg.files import read_bytes
 from fastfedpg.kinds import WHOLE
 from fastfedpg.parameters import LETTERS, Parameter, bind, check_letter
 from fastfedpg.registry import Choice, Table, is_own, source_hash
@@ -56,7 +59,18 @@ def choose(kind: str, name: str, args: Mapping[str, Any]) -> Choice:
     """A choice with all its arguments; a problem from a file or from elsewhere has those that are given."""
     if kind == "problem" and name not in PROBLEMS:
         return Choice(name, dict(args), source_hash(name))
-    return Choice(name, bind(f"{kind} '{name}'", parameters(kind, name), args), source_hash(name))
+    bound = bind(f"{kind} '{name}'", parameters(kind, name), args)
+    return Choice(name, bound, source_hash(name) or _graph_hash(bound.get("graph")))
+
+
+def _graph_hash(graph: Any) -> str:
+    """A hash of the file that a graph's weights are in: numbers depend on it as on a user's own function."""
+    if not (isinstance(graph, str) and graph.endswith((".npy", ".npz"))):
+        return ""
+    try:
+        return hashlib.sha256(read_bytes(Path(graph))).hexdigest()
+    except OSError:
+        return ""  # whoever reads the weights says why they can't be read
 
 
 @cache
