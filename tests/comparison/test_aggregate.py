@@ -202,3 +202,13 @@ def test_one_noisy_problem_at_the_level_of_many_comparisons():
     assert suites - hits(found, 0.0) <= binom(suites, 0.02).ppf(0.002)
     alike = [np.zeros((1, 1)), np.ones((1, 5))]
     assert np.array(aggregate.stratified(alike, mean, alike, level)).tolist() == [[0.5]] * 3
+
+
+def test_with_too_few_seeds_nothing_is_told():
+    """With two seeds a bootstrap has four samples: what it calls certain is luck."""
+    scores = [np.array([[0.1, 0.101], [0.8, 0.802]]), np.array([[0.3, 0.301], [0.7, 0.701]])]
+    assert places(["a", "b"], scores)[1].verdict == BETTER, "or nothing is tested"
+    for place in places(["a", "b"], scores, few=True):
+        assert np.isnan([place.score.low, place.score.high]).all()
+        assert place.verdict in ("", NONE)
+        assert np.isfinite(place.score.mean)

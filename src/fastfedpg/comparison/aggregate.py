@@ -175,8 +175,11 @@ def holm(p: Sequence[float]) -> np.ndarray:
     return found
 
 
-def places(labels: Sequence[str], scores: Parts) -> list[Place]:
-    """Every method over all problems; differences are to the first, at 95% for all of them together."""
+def places(labels: Sequence[str], scores: Parts, few: bool = False) -> list[Place]:
+    """Every method over all problems; differences are to the first, at 95% for all of them together.
+
+    With too `few` seeds somewhere there are no intervals, and nothing is told.
+    """
     pulled, others = winsorised(scores), range(1, len(labels))
     score = stratified(scores, interquartile, pulled)
     level = 1 - 0.05 / len(others)
@@ -190,10 +193,18 @@ def places(labels: Sequence[str], scores: Parts) -> list[Place]:
         d = _row(difference, k - 1)
         known = Interval(d.mean, d.mean, d.mean) if np.isnan(d.low) else d
         less = Interval(-known.mean, -known.high, -known.low)  # verdicts are on what is better the less it is
-        verdict = paired.verdict(less, MARGIN)
+        verdict = paired.NONE if few else paired.verdict(less, MARGIN)
         against = chance(rows[0], rows[k], level)
         found.append(Place(labels[k], _row(score, k), d, verdict, against, tests[k - 1][0], float(p[k - 1])))
-    return found
+    return [_bare(place) for place in found] if few else found
+
+
+def _bare(place: Place) -> Place:
+    """Without intervals of what is drawn anew."""
+    none = {"low": np.full((), np.nan), "high": np.full((), np.nan)}
+    return place._replace(
+        score=place.score._replace(**none), difference=place.difference and place.difference._replace(**none)
+    )
 
 
 def _row(x: Interval, k: int) -> Interval:

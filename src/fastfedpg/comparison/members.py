@@ -9,7 +9,7 @@ from fastfedpg.comparison import aggregate, paired, table
 from fastfedpg.comparison.presented import Report
 from fastfedpg.comparison.table import Line
 from fastfedpg.errors import InputError
-from fastfedpg.statistics import Interval
+from fastfedpg.statistics import FEWEST, Interval
 
 SHORT = "better", "worse", "equivalent", "open"
 """What is said of a method beside the first; open is what can't be told, with these seeds or because of rounding."""
@@ -40,6 +40,11 @@ class Member(NamedTuple):
     eta: list[float]
     verdict: list[str]  # beside the first method
     tied: list[bool]  # whether it is the best one, or not worse than that
+
+    @property
+    def few(self) -> bool:
+        """Whether there is noise, and there are fewer seeds than an interval takes."""
+        return self.noise and len(self.seeds) < FEWEST
 
     @property
     def remaining(self) -> np.ndarray:

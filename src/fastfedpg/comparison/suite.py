@@ -28,7 +28,7 @@ def present(asked: Study, reports: Mapping[str, Report], out: Path, note: Note) 
     margins = {label: comparison.margin for label, comparison in asked.comparisons.items()}
     members = [member(label, report, asked.best.get(label), margins[label]) for label, report in reports.items()]
     left = [m.remaining for m in members]
-    found = aggregate.places(asked.methods, [1 - x for x in left])
+    found = aggregate.places(asked.methods, [1 - x for x in left], any(m.few for m in members))
     files = [out / name for name in own_files.STUDY[1:3]]
     title = f"{asked.name}: {len(members)} problems, {len(found)} methods"
     try:

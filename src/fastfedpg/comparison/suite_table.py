@@ -9,6 +9,7 @@ from fastfedpg.comparison import aggregate
 from fastfedpg.comparison.aggregate import Place
 from fastfedpg.comparison.members import SHORT, Member, short
 from fastfedpg.comparison.printed import Quantity, arranged, ends, number
+from fastfedpg.statistics import FEWEST
 
 
 def over_all(found: Sequence[Place], members: Sequence[Member], title: str, width: int) -> list[list[str]]:
@@ -57,7 +58,7 @@ def footnotes(found: Sequence[Place], members: Sequence[Member]) -> list[str]:
     level = "95%" if others == 1 else f"95% for all {others} together"
     stated = ", ".join(m.label for m in members if m.metric == "J")
     still = ", ".join(m.label for m in members if not m.noise)
-    lone = ", ".join(m.label for m in members if m.noise and len(m.seeds) == 1)
+    few = ", ".join(m.label for m in members if m.few)
     lost = int(sum(np.isinf(m.last[:, : None if m.noise else 1]).sum() for m in members))
     each = "1 seed diverged: it has" if lost == 1 else f"{lost} seeds diverged: each has"
     return [
@@ -67,7 +68,7 @@ def footnotes(found: Sequence[Place], members: Sequence[Member]) -> list[str]:
         "intervals: seeds drawn anew within each problem, the same for all methods; of what is beside "
         f"{first} {level}. Equivalent: all of it within {aggregate.MARGIN:g}; open: it can't be told",
         *[f"no noise on {still}: one value for each method, which adds nothing to an interval"] * bool(still),
-        *[f"one seed on {lone}: its noise is in no interval"] * bool(lone),
+        *[f"fewer than {FEWEST} seeds on {few}: no intervals, and nothing is told over all problems"] * bool(few),
         "mean difference: of all runs' scores, seed by seed; its p-value is that of a sign-flip test, by Holm for all "
         f"{others}. Chance of more: of a higher score than {first} on a seed, the mean over problems",
         f"problems: better or worse than {first}, equivalent or open, as fastfedpg compare says of each with its own "
