@@ -23,6 +23,8 @@ from grid import engine_of, grid_of
 
 PACKAGE = Path(fastfedpg.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "design.md"
+WATCHED = ("compare", "federate", "gymnasium")
+"""Walks that take long to watch: they are looked at with the pages."""
 SMALL = ("--problem", "compromise", "--rounds", 2, "--H", 2)
 
 
@@ -77,7 +79,7 @@ def walk(name, folder):
             deployment.run_deployed(planned, how, Path(folder), unheard, None, lambda words: None, engine_of(grid))
 
 
-@pytest.mark.parametrize("name", ["run", "compare", "federate", "gymnasium"])
+@pytest.mark.parametrize("name", ["run", *(pytest.param(x, marks=pytest.mark.docs) for x in WATCHED)])
 def test_a_walk_passes_the_files_that_the_page_lists(name, tmp_path, monkeypatch, drawing):
     """Walked twice: the first time classes and constants are made too, as modules are imported."""
     monkeypatch.chdir(tmp_path)
