@@ -21,7 +21,8 @@ run: $(STAMP)
 	    --baseline leave-one-out --H 20 --eta 2 --B 32 --K 50 --rounds 100 --seeds 8 --tune --out runs/compromise-grid \
 	    --overwrite $(ARGS)
 
-test: lint types unit
+test: lint
+	$(MAKE) -j2 types unit
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
