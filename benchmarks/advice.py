@@ -16,7 +16,8 @@ from fastfedpg.cli import main
 from fastfedpg.comparison.members import tied, typical
 from fastfedpg.comparison.run_cells import compare_runs
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.advised import Advice, advise
+from fastfedpg.experiment.advice_given import Advice
+from fastfedpg.experiment.advised import advise
 from fastfedpg.experiment.config import Config, from_toml
 
 STUDIES = Path(__file__).resolve().parent.parent / "docs" / "studies"
@@ -61,7 +62,7 @@ def advised(config: Config) -> tuple[str, Advice | None]:
 
 def score(name: str, folder: Path) -> tuple[str, list[str]]:
     """One comparison: what was advised, and who won; whether that is right is printed."""
-    there = [method for method in METHODS if (folder / method / "results.npz").is_file()]
+    there = [method for method in METHODS if (folder / method / "config.toml").is_file()]
     winners = best(folder, there)
     chosen, found = advised(from_toml(folder / there[0] / "config.toml"))
     right = chosen in winners

@@ -1,6 +1,7 @@
 """Compiled programs, shared by workers, by processes that tests start, and by one run of the tests and the next."""
 
 import os
+import threading
 from pathlib import Path
 
 FLAGS = (
@@ -47,3 +48,22 @@ def write_whole() -> None:
         part.replace(path)
 
     LRUCache.put = put
+
+
+def keep_context(modules: int = 200) -> None:
+    """JAX makes a context with all its dialects for every program, 4 ms each: a thread keeps one for so many of them.
+
+    It is renewed, since it holds whatever constants its programs had.
+    """
+    from jax._src.interpreters import mlir
+
+    make, here = mlir.make_ir_context, threading.local()
+
+    def kept():
+        uses, context = getattr(here, "kept", (0, None))
+        if uses % modules == 0:
+            context = make()
+        here.kept = uses + 1, context
+        return context
+
+    mlir.make_ir_context = kept

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import log_softmax
 
 import reference as ref
 from fastfedpg import (
@@ -212,7 +213,9 @@ TABLE = {
         0,
         1,
         tabular=True,
-        step=lambda problem, theta, eta: theta - eta / (1 - problem.gamma) * tabular_exact.q_values(problem, theta)[0],
+        step=lambda problem, theta, eta: (
+            log_softmax(theta, axis=1) - eta / (1 - problem.gamma) * tabular_exact.q_values(problem, theta)[0]
+        ),
     ),
     "fedkl": Row(
         cache(lambda eta: fedkl(eta, H, beta=0.1, sigma=0.1, epochs=2, minibatches=2)), (1,), (1,), H, plays=True

@@ -30,6 +30,7 @@ gc.set_threshold(200_000, 50, 100)
 
 jax.config.update("jax_enable_x64", True)
 compiled.write_whole()
+compiled.keep_context()
 
 SHAPES = ("algorithms", "kernels", "policies")
 """Rooms in which shapes are checked: elsewhere many signatures ask for JAX's arrays and are rightly given NumPy's."""
@@ -91,6 +92,32 @@ def drawing():
     real, execute._picture = execute._picture, _stand_in
     yield real
     execute._picture = real
+
+
+def _stand_in_for_ink(figure, file, format, **more):
+    """What stands in the place of a rendered picture: the figure was made, with all that is in it, and not drawn."""
+    Path(file).write_bytes(b"\x89PNG" if format == "png" else b"<svg></svg>")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ink():
+    """To render a figure takes ten times as long as to make it, and every comparison has three, twice each.
+
+    `rendered` gives the real function, to a test or, by a line, to a whole file.
+    """
+    from matplotlib.figure import Figure
+
+    real, Figure.savefig = Figure.savefig, _stand_in_for_ink
+    yield real
+    Figure.savefig = real
+
+
+@pytest.fixture
+def rendered(ink, monkeypatch):
+    """Pictures are drawn."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", ink)
 
 
 @pytest.fixture(scope="session", autouse=True)

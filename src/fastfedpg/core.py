@@ -7,6 +7,7 @@ Nothing here knows how it is run: `runtime.loop` and `runtime.simulate` both tak
 Signs are the paper's: agents minimise a cost, and an oracle answers with the gradient of that cost.
 """
 
+import math
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -396,6 +397,12 @@ def check_share(name: str, value: Scalar) -> None:
     """Refuse a number outside (0, 1]; what is traced has no value yet."""
     if isinstance(value, int | float) and not 0 < value <= 1:
         raise ValueError(f"{name} = {value:g}; it must lie in (0, 1]")
+
+
+def check_positive(name: str, value: Scalar | None) -> None:
+    """Refuse a number that is not positive and finite; what is not given or traced has no value yet."""
+    if isinstance(value, int | float) and not 0 < value < math.inf:
+        raise ValueError(f"{name} = {value:g}; it must be positive and finite")
 
 
 def count_dtype() -> Any:

@@ -1,25 +1,25 @@
 """Graphs of agents that hear their neighbours alone, as doubly stochastic weights: by name, or somebody's own."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import BadZipFile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fastfedpg import graph_files, graph_weights
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.files import open_regular
 from fastfedpg.memory import check_fits
 from fastfedpg.messages import Combine
 
 SLACK = 1e-9
 """Rows and columns may miss 1 by so much."""
 
-REDRAWS = 1000
+REDRAWS, FEWEST, NUMBERS = 1000, 5, 10**8
+"""Draws of a random graph until all are connected: at most so many, and fewer where each takes many numbers."""
 
 Graph: TypeAlias = str | Sequence[Sequence[float]] | np.ndarray
 """A name, a file's name (.npy, .npz), or the weights themselves."""
@@ -67,7 +67,7 @@ def gossip(graph: Graph, edge_p: float = 0.5, seed: int = 0) -> Combine:
 
     Named ones have Metropolis weights, and are made when it is known how many agents there are.
     """
-    if not isinstance(graph, str) or graph.endswith((".npy", ".npz")):
+    if not isinstance(graph, str) or graph_files.is_file(graph):
         W = _own(graph)
         check_agreement(W)
         return mixing(W)
@@ -122,12 +122,15 @@ def _complete(N: int, edge_p: float, seed: int) -> Edges:
 def _erdos_renyi(N: int, edge_p: float, seed: int) -> Edges:
     """Every edge with the same probability, drawn again until all agents are connected."""
     rng = np.random.default_rng([*b"erdos-renyi", N, seed])
-    for _ in range(REDRAWS):
+    draws = min(REDRAWS, max(FEWEST, NUMBERS // N**2))
+    for _ in range(draws):
         drawn = np.tril(rng.random((N, N)) < edge_p, -1)
         if (_steps(drawn | drawn.T) >= 0).all():
             return [(int(i), int(j)) for i, j in np.argwhere(drawn)]
+    enough = min(1.0, 2 * math.log(N) / N)  # an agent is alone with probability (1 - p)^(N-1), about 1/N^2
     raise InputError(
-        f"graph = erdos-renyi: in {REDRAWS} draws {N} agents were never connected; take an edge_p above {edge_p:g}"
+        f"graph = erdos-renyi: in {draws} draws {N} agents were never connected at edge_p = {edge_p:g}; from log N / N "
+        f"= {math.log(N) / N:.2g} on they may be, and with edge_p = {enough:.2g} they nearly always are"
     )
 
 
@@ -160,24 +163,17 @@ def _steps(hears: np.ndarray) -> np.ndarray:
     steps = np.where(np.arange(len(hears)) == 0, 0, -1)
     for n in range(1, len(hears)):
         new = hears[:, steps == n - 1].any(axis=1) & (steps < 0)
+        if not new.any():
+            break
         steps[new] = n
     return steps
 
 
 def _own(graph: Graph) -> Float[np.ndarray, "N N"]:
+    if isinstance(graph, str):
+        return graph_weights.read(graph)
     try:
-        found = _read(Path(graph)) if isinstance(graph, str) else np.asarray(graph, np.float64)
-        return np.asarray(found, np.float64)
-    except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile) as error:
-        what = f"file {graph}" if isinstance(graph, str) else "its weights"
-        raise InputError(f"graph: {what} can't be read as a matrix of numbers: {error}") from None
-
-
-def _read(path: Path) -> Any:
-    with open_regular(path) as file:
-        found = np.load(file, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            return found
-        if "W" not in found.files and len(found.files) != 1:
-            raise ValueError(f"it has {', '.join(found.files) or 'no arrays'}, and none is W")
-        return found["W" if "W" in found.files else found.files[0]]
+        found = np.asarray(graph)
+    except ValueError:
+        raise InputError("graph: its rows differ in length; weights are a square matrix") from None
+    return graph_weights.real("what was given", found)

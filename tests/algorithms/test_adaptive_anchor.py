@@ -7,7 +7,7 @@ import pytest
 
 import reference as ref
 from fastfedpg import adaptive_anchor, fast_fedpg, heavy_anchor, loop, simulate, with_oracle
-from fastfedpg.algorithms.adaptive_anchor import best
+from fastfedpg.algorithms.adaptive_anchor import anchored, best
 from fastfedpg.core import Evaluation, Oracle, Problem, estimate, key_for
 from fastfedpg.runtime import Schedule, simulate_records
 from fastfedpg.runtime.walk import samples_in_a_round
@@ -126,6 +126,21 @@ def test_what_is_measured_is_what_there_is():
         error = np.std(found) / np.sqrt(seeds)
         assert abs(np.mean(found) - wanted) < 4.5 * error
         assert error < 0.125 / 10
+
+
+def test_what_is_measured_with_leave_one_out_is_the_anchors_noise():
+    """B = 4 on a table. Of b trajectories the variance is v/b + w/(b (b-1)): those of 2 and 3 tell v and w, and with
+    them that of 4, within 3% in 20,000 draws. Halves have (v + w)/2 each, so that their mean has (v + w)/4: that is
+    what is measured, of the anchor, and more than an estimate's v/4 + w/12 by a factor of 1.74 here."""
+    oracle = with_oracle(P, "gpomdp", B=4, K=4, baseline="leave-one-out").oracle(jnp.asarray(P.cost[0]))
+    keys, theta, q = jax.random.split(jax.random.key(0), 20_000), jnp.zeros(6), jnp.ones(())
+    noise = jax.jit(jax.vmap(lambda key: anchored(oracle, theta, (), key, q)[1]))(keys).mean()
+    drawn = lambda b: jax.jit(jax.vmap(lambda key: estimate(oracle, theta, (), key, b)[0]))(keys)
+    two, three, four = (float(drawn(b).var(axis=0).sum()) for b in (2, 3, 4))
+    v, w = 6 * three - 2 * two, 4 * two - 6 * three
+    assert four == pytest.approx(v / 4 + w / 12, rel=0.03)
+    assert float(noise) == pytest.approx((v + w) / 4, rel=0.03)
+    assert float(noise) / four == pytest.approx(1.74, rel=0.03)
 
 
 def test_noise_alone_asks_for_more_than_half_at_the_start():

@@ -15,6 +15,7 @@ from conformance_rows import TABLE, A, B, H, K, N, Row, S, d
 from fastfedpg import ALGORITHMS, fast_fedpg, fedavg_pg, independent_pg, loop, scaffold_pg, simulate, with_oracle
 from fastfedpg.core import Algorithm, key_for
 from fastfedpg.errors import InputError
+from fastfedpg.kinds import NUMBER, NUMBERS
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import Schedule, message_sizes, program, simulate_records
 from fastfedpg.runtime.round import begun
@@ -323,3 +324,17 @@ def test_the_plain_loop_without_any_compilation():
     with jax.disable_jit():
         plain = loop(problem_of(row, SAMPLED), row.make(ETA), 1)
     np.testing.assert_allclose(plain.theta, simulated(row, SAMPLED, 1).theta[0, :1], atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_number_that_is_not_finite_is_refused_by_the_factory(value):
+    """Each of its own; letters such as eta are checked for all factories in one place."""
+    seen = 0
+    for name in ALGORITHMS:
+        takes = ALGORITHMS.describe(name).parameters
+        letters = {k: p.default for k, p in takes.items() if k in ("eta", "H")}
+        for own in (p for p in takes.values() if p.kind in (NUMBER, NUMBERS) and not p.letter):
+            seen += 1
+            with pytest.raises(ValueError, match=rf"^{own.name} = \(?{value}"):
+                ALGORITHMS[name](**letters, **{own.name: (value,) * 2 if own.kind is NUMBERS else value})
+    assert seen > 20, "of 26 methods"

@@ -178,6 +178,18 @@ def test_a_gradient_elsewhere_is_weighed_by_what_the_other_policy_would_have_don
     np.testing.assert_allclose(total, exact, atol=1e-12)
 
 
+def test_the_effective_share_of_trajectories_is_no_count():
+    """Where the two policies are one, all w = 1 and all of B = 3 trajectories count: a share of 1, as of other methods.
+    With w = (1, x, x), x = pi_at(a)/pi_theta(a) by hand, it is (1 + 2x)^2 / (3 (1 + 2x^2))."""
+    small = ref.small_problem(N=1, S=2, A=2, seed=62)
+    oracle = with_oracle(small, "reinforce", B=3, K=1).oracle(jnp.asarray(small.cost[0]))
+    batch, theta, at = Trajectories(jnp.asarray([[0], [2], [2]]), 2), jnp.zeros(4), jnp.asarray([0.0, 0.0, 1.0, 0.0])
+    assert float(elsewhere(oracle, theta, theta, (), batch)[1]["ess"]) == pytest.approx(1)
+    x = 2 * np.e / (1 + np.e)
+    found = float(elsewhere(oracle, at, theta, (), batch)[1]["ess"])
+    assert found == pytest.approx((1 + 2 * x) ** 2 / 3 / (1 + 2 * x * x))
+
+
 def test_momentum_needs_weights_of_an_oracle_that_plays():
     silent = QUADRATICS.oracle((HESSIANS[0], CENTRES[0]))._replace(sample=lambda *_: (jnp.zeros(2), ()))
     with pytest.raises(ValueError, match="this oracle answers no log_prob or credit; take b = 1"):

@@ -115,5 +115,5 @@ def test_its_weights_are_nearer_to_one():
 def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match=r"b = 0; it must lie in \(0, 1\]"):
         fedhapg_m(0.1, 2, 0)
-    with pytest.raises(ValueError, match="lam = -1; a step size must be positive"):
+    with pytest.raises(ValueError, match="lam = -1; it must be positive and finite"):
         fedhapg_m(0.1, 2, lam=-1.0)

@@ -26,16 +26,25 @@ UNEQUAL = fedlin_pg(ETA, H, STEPS)
 g = lambda theta: tabular_exact.gradients(P, theta, TAU).reshape(P.N, -1)
 
 
-@BOTH
-@pytest.mark.parametrize("problem", [EXACT, SAMPLED], ids=["exact", "sampled"])
-@pytest.mark.parametrize("steps", [None, (H, H, H)])
-def test_with_equal_steps_it_is_fast_fedpg_without_reuse(run, problem, steps):
-    """To the bit, with the same keys; H/H_i = 1. With `reuse` one estimate less would be drawn."""
-    one, two = (run(problem, a, 3, 2, theta0=THETA0) for a in (fedlin_pg(ETA, H, steps), fast_fedpg(ETA, H)))
-    np.testing.assert_array_equal(one.theta, two.theta)
-    np.testing.assert_array_equal(one.metrics["env_steps"], two.metrics["env_steps"])
-    reused = run(SAMPLED, fast_fedpg(ETA, H, reuse=True), 3, 2, theta0=THETA0)
-    assert np.abs(run(SAMPLED, fedlin_pg(ETA, H, steps), 3, 2, theta0=THETA0).theta - reused.theta).max() > 1e-4
+EQUAL = [fedlin_pg(ETA, H, steps) for steps in (None, (H, H, H))]
+
+
+@pytest.mark.parametrize(
+    ("run", "problem"), [(simulate, EXACT), (simulate, SAMPLED), (loop, SAMPLED)], ids=["exact", "sampled", "loop"]
+)
+def test_with_equal_steps_it_is_fast_fedpg_without_reuse(run, problem):
+    """To the bit, with the same keys; H/H_i = 1."""
+    expected = run(problem, fast_fedpg(ETA, H), 3, 2, theta0=THETA0)
+    for equal in EQUAL:
+        found = run(problem, equal, 3, 2, theta0=THETA0)
+        np.testing.assert_array_equal(found.theta, expected.theta)
+        np.testing.assert_array_equal(found.metrics["env_steps"], expected.metrics["env_steps"])
+
+
+def test_with_reuse_one_estimate_less_would_be_drawn():
+    reused = simulate(SAMPLED, fast_fedpg(ETA, H, reuse=True), 3, 2, theta0=THETA0)
+    for equal in EQUAL:
+        assert np.abs(simulate(SAMPLED, equal, 3, 2, theta0=THETA0).theta - reused.theta).max() > 1e-4
 
 
 @BOTH

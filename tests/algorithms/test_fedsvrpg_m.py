@@ -118,7 +118,7 @@ def test_bad_settings_and_oracles_are_refused():
     for b in (0, 1.5, -0.1):
         with pytest.raises(ValueError, match=rf"b = {b:g}; it must lie in \(0, 1\]"):
             fedsvrpg_m(0.1, 2, b)
-    with pytest.raises(ValueError, match="lam = 0; a step size must be positive"):
+    with pytest.raises(ValueError, match="lam = 0; it must be positive and finite"):
         fedsvrpg_m(0.1, 2, lam=0.0)
     silent = EXACT._replace(oracle=lambda task: EXACT.oracle(task)._replace(anywhere=False))
     with pytest.raises(InputError, match=r"needs anywhere or log_prob, .* not answer; these do: exact, .*, gpomdp"):

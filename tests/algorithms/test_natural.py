@@ -198,6 +198,23 @@ def test_the_mean_of_T_is_the_mean_of_Q(participants):
         np.testing.assert_allclose(now.state.T[0].mean(axis=0), now.memory[0].mean(axis=0), atol=1e-13)
 
 
+def test_logits_are_divided_by_z():
+    """After every round no agent's logits are larger than -eta/(1-gamma) T_i, mixed: they do not add up over rounds.
+
+    Costs of 1 everywhere give Q = 1/(1-gamma) and no reason to move: pi stays uniform, log pi = -log A, and what is
+    sent is -log A - eta/(1-gamma)^2 in each round, where without z_i it would be as much as all rounds together. In
+    float32 sums of 1e5 of them would swallow smaller steps.
+    """
+    same = ref.TabularProblem(SHARED.P, np.zeros_like(SHARED.reward), SHARED.rho, SHARED.gamma)
+    stood, rate = [], 0.2 / (1 - SHARED.gamma)
+    hear = lambda t, now: stood.append(now())
+    list(simulate_records(with_oracle(same, "exact"), fednpg(0.2), Schedule(6), hear, pause=3))
+    cost = float(same.cost[0, 0, 0])
+    for now in stood:
+        np.testing.assert_allclose(now.state.theta, -np.log(A) - rate * cost / (1 - SHARED.gamma), atol=1e-12)
+    assert cost > 0
+
+
 def test_with_entropy_it_converges_linearly_to_the_optimum_of_the_average_mdp():
     """A ring of 9 agents, tau = .1: every agent comes to pi*. The ring's own factor, (1 + 2 cos 40 degrees)/3 = .84, is
     below 1 - eta tau/(1-gamma) = .9, so the error falls by .9 a round: by .9^40 in 40."""

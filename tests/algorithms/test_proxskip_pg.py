@@ -108,9 +108,16 @@ def test_fewer_agents_are_refused(run):
         ({"p": 0.0}, r"p = 0; it must lie in \(0, 1\]"),
         ({"p": 1.5}, r"p = 1.5; it must lie in \(0, 1\]"),
         ({"p": float("nan")}, r"p = nan; it must lie in \(0, 1\]"),
+        (
+            {"p": 1e-9},
+            r"p = 1e-09: a round could have 1e\+10 local steps, .* take p of at least 1e-05, or most = 1000000",
+        ),
+        ({"p": 5e-324}, "p = 4.94066e-324: a round could have inf local steps"),
+        ({"most": 10**9}, r"most = 1000000000: a round could have 1e\+09 local steps"),
         ({"most": 0}, "most = 0; a round must have at least 1 local step"),
     ],
 )
 def test_bad_arguments_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         proxskip_pg(ETA, **settings)
+    proxskip_pg(ETA, 1e-9, most=10)  # so it is bounded

@@ -96,6 +96,9 @@ def test_without_noise_the_coefficients_add_up_to_one_and_the_gradient_vanishes(
     found = simulate(EXACT, rc_pg(2.0, H, gains), 400, metrics_every=400)
     assert found.final("beta")[0] == pytest.approx(1, abs=1e-9)
     assert found.final("grad_norm_sq")[0] < 1e-24
+
+
+def test_there_fedavg_stops_elsewhere():
     assert simulate(EXACT, fedavg_pg(2.0, H), 400, metrics_every=400).final("grad_norm_sq")[0] > 1e-6
 
 

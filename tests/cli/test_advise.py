@@ -1,6 +1,7 @@
 """`fastfedpg advise` and `run --algorithm auto`: what they say, write and refuse."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -33,24 +34,29 @@ def alike() -> Path:
     return Path("alike.npz")
 
 
-def test_exact_gradients_that_differ_ask_for_a_correction(capsys):
+def test_exact_gradients_that_differ_ask_for_a_correction(rendered, capsys):
     """compromise: two agents who want opposite things; without noise Fast-FedPG's fresh anchor is best."""
     assert command("advise", "compromise", "--H", 10, "--out", "advice.png") == 0
     said = capsys.readouterr().out
     for part in ("drift decides", "--algorithm fast_fedpg", "--H 10", "fedavg_pg", "scaffold_pg", "centralised_pg"):
         assert part in said
     assert "Theorem 2 with its own constants" in said
+    assert "sigma^2       0: gradients are exact, and no noise is weighed" in said
+    assert "tried: with eta = " in said
     assert Path("advice.png").stat().st_size > 10_000
     assert Path("advice.svg").is_file()
     told = json.loads(Path("advice.json").read_text())
     assert told["chosen"].startswith("fast_fedpg")
     assert told["balance"]["value"] is None, "no noise: the balance is infinite"
+    assert told["tried"]["gaps"][round(told["costs"][0]["rounds"])] <= told["target_gap"]
     assert [c["method"] for c in told["costs"]][-1] == "independent_pg"
 
 
 def test_agents_that_are_alike_ask_for_plain_averaging(capsys):
     assert command("advise", alike(), *NOISY, "--H", 5) == 0
     said = capsys.readouterr().out
+    assert re.search(r"zeta\^2 +\S+ in \[0, ", said), "an estimate of a square may be negative, and a square is not"
+    assert "no noise is weighed" not in said
     assert "noise decides" in said
     assert "--algorithm fedavg_pg" in pasted(said)
     assert "--B 1" in pasted(said)
@@ -98,6 +104,14 @@ def test_what_is_measured_is_what_there_is():
     assert found.at.gap == pytest.approx(problems.exact.J(mdp, np.zeros((1, 3))) - problems.exact.optimum(mdp).J)
 
 
+def test_what_can_only_be_played_is_not_tried():
+    """No J* is known: rounds are the model's, and that is said."""
+    found = advise(Config("point-mass", agents=2, oracle="gpomdp", policy="linear", B=4, K=10, H=5))
+    assert found.tried is None
+    assert found.trial().startswith("not tried, since no gap is known here: rounds are the model's")
+    assert found.summary()["tried"] is None
+
+
 def test_settings_that_are_given_stay():
     found = advise(Config("compromise", H=3, eta=0.5))
     assert found.config.get("H") == 3
@@ -112,7 +126,7 @@ def test_a_private_problem_cant_be_sampled(capsys):
 
 def test_too_few_samples_say_how_many_it_takes(capsys):
     """4 estimates leave open on which side of an anchor's noise zeta^2 lies, and it matters; 64 tell."""
-    flags = ("random", "--oracle", "gpomdp", "--baseline", "leave-one-out", "--B", 2, "--K", 10, "--H", 20)
+    flags = ("random", "--oracle", "gpomdp", "--baseline", "leave-one-out", "--B", 2, "--K", 10, "--H", 50)
     assert command("advise", *flags, "--target", 0.03, "--replicas", 4) == 2
     said = capsys.readouterr().err
     assert "4 estimates of each agent are too few to tell: zeta^2 =" in said

@@ -128,6 +128,17 @@ def test_a_budget_that_buys_nothing(capsys):
     assert not Path("out").exists()
 
 
+def test_a_budget_that_buys_rounds_without_end():
+    """By an absurd clock a round takes 1000 s of one method and 1 ns of another: ten rounds are 10^13 of the other."""
+    with pytest.raises(
+        InputError, match=r"1e\+04 seconds, as 10 rounds of a cost, pay for 1e\+13 rounds of b, .* clock"
+    ):
+        budgets.rounds("ab", [10**12, 1], 10, budgets.CLOCK)
+    with pytest.raises(InputError, match=r"pay for 2e\+08 rounds of b, which cost 1 each; .* --budget rounds"):
+        budgets.rounds("ab", [2 * 10**7, 1], 10, "samples")
+    assert budgets.rounds("ab", [2, 2], 10**9, "samples") == [10**9, 10**9], "what was asked for"
+
+
 def test_all_stop_at_the_same_number_of_environment_steps(original):
     """2 agents, 6 rounds of (H + 1) B K = 18 steps: 216; H B K = 12 steps in a round of the others: 9 rounds."""
     for name, rounds in zip(THREE, (6, 9, 9), strict=True):

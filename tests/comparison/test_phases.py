@@ -41,7 +41,7 @@ def rows(file):
         return list(csv.DictReader(text))
 
 
-def test_who_is_the_best_and_what_is_measured_there(capsys):
+def test_who_is_the_best_and_what_is_measured_there(rendered, capsys):
     """With H = 1 both are gradient descent, and neither is worse; with H = 20 FedAvg-PG stops elsewhere.
 
     One state, uniform: grad J_i = (c_i - mean c_i)/(A (1 - gamma)), whatever is common to all agents falls out of

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from commands import command
@@ -47,13 +48,14 @@ WRITTEN = ("study.toml", "study.csv", "series.csv")
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
+def whole(tmp_path_factory, ink) -> Path:
     """A series that was never interrupted; not to be written to."""
     folder = tmp_path_factory.mktemp("series")
     (folder / "my.toml").write_text(COMMON + VARY)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("curves", "policies", "agents"):
             patch.setattr(curves, name, lambda *args, **more: [])
+        patch.setattr(Figure, "savefig", ink)
         run_study.study(study_spec.read(folder / "my.toml"), folder / "out")
     return folder / "out"
 
@@ -225,6 +227,9 @@ SLOPE = "slope = true\nclaim = -1.0\n"
         (but("[0.6, 0.7, 0.8]", "['a', 'b', 'c']"), "a slope needs at least three positive numbers"),
         (but("slope = true\n", ""), "vary: claim = -1 is what a slope is said to be; it needs slope = true"),
         (but("slope = true", "slope = 3"), "vary: slope is 3"),
+        (but('label = "pay', r'label = "\u001b[2J'), r"vary: label is '\x1b[2J in the middle (reward units)'; give"),
+        (but('label = "pay', f'label = "{"x" * 5000}'), "vary: label is 5,029 letters; give it 1 to 100 letters that"),
+        (r'name = "\u001b[31m"' + COMMON + VARY, r"my.toml: name is '\x1b[31m'; give it 1 to 100 letters"),
         (but("values =", "also = 3\nvalues ="), "vary: also is 3; it must be a list of settings"),
         (but("problem.mid", "seeds").replace("[0.6, 0.7, 0.8]", "[1, 2, 3]"), "a slope needs the same seeds"),
         (COMMON + VARY + '[problems."mid=0.9"]\n', "unknown problem 'mid=0.9'"),

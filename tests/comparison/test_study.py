@@ -4,6 +4,8 @@ import csv
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -179,6 +181,60 @@ def test_ctrl_c_between_comparisons(where, whole, monkeypatch, capsys):
     same("out", whole)
 
 
+KILLED = """
+import os, signal, sys
+from contextlib import contextmanager
+from fastfedpg import cli
+from fastfedpg.experiment import progress
+@contextmanager
+def shown(console, name, rounds):
+    at = ("2 of 3, two: fedavg_pg", 5)
+    yield lambda done, record=None: os.kill(os.getpid(), signal.SIGKILL) if (name, done) == at else None
+progress.progress = shown
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.kills
+def test_sigkill_in_the_middle_of_the_second_comparison(whole, capsys):
+    """In `make test`: Ctrl-C there, above, a kill of a comparison (test_stopped.py), and what a kill leaves, below."""
+    words = [sys.executable, "-c", KILLED, "study", write(), "--out", "out"]
+    done = subprocess.run(words, capture_output=True, timeout=300, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not Path("out/two/fedavg_pg/summary.json").exists()
+    assert Path("out/two/fedavg_pg/checkpoints/000000004").is_dir()
+    before = times(Path("out/one/fast_fedpg")) | times(Path("out/two/fast_fedpg"))
+    assert command("resume", "out") == 0
+    assert times(Path("out/one/fast_fedpg")) | times(Path("out/two/fast_fedpg")) == before
+    same("out", whole)
+
+
+def test_two_processes_do_not_work_in_one_study(copied, capsys):
+    """Nor in one of its comparisons: the study says whose folder it is, and goes on when it is asked again."""
+    before = times(copied)
+    for held, where in ((copied, "out: "), (copied / "two", "problems.two: out/two: ")):
+        with files.hold(held):
+            assert command("resume", copied) == 2
+        assert f"{where}another process is at work in this folder" in capsys.readouterr().err
+    changed = {name for name, time in times(copied).items() if before[name] != time}
+    assert changed <= {"out/one/table.csv"}, "which is written when it is shown"
+
+
+def test_nobody_can_begin_in_a_study_while_it_is_removed(copied, monkeypatch):
+    """Neither in a comparison nor in one of its runs."""
+    places, seen, real = [copied / "one", copied / "one" / "fast_fedpg"], [], own_files.remove
+
+    def spied(out, old):
+        seen.append([*map(files.is_held, places)])
+        real(out, old)
+        seen.append([*map(files.is_held, places)])
+
+    monkeypatch.setattr(own_files, "remove", spied)
+    own_files.remove_all(copied)
+    assert seen == [[True, True]] * 2
+    assert not any(copied.iterdir())
+
+
 def test_what_a_kill_leaves_of_a_comparison_that_had_not_begun(whole, copied):
     shutil.rmtree("out/still")
     Path("out/still").mkdir()
@@ -348,12 +404,6 @@ def test_another_comparison_in_the_place_of_one_is_noticed(copied, capsys):
     shutil.copytree("out/one", "out/two")
     assert command("resume", "out") == 2
     assert "problems.two: out/two/compare.toml: a comparison of another configuration" in capsys.readouterr().err
-
-
-def test_two_processes_do_not_work_in_one_study(copied, capsys):
-    with files.hold(copied):
-        assert command("resume", "out") == 2
-    assert "another process is at work in this folder" in capsys.readouterr().err
 
 
 SHORT = COMMON.replace("rounds = 6", "rounds = 2").replace("seeds = 6", "seeds = 1")

@@ -120,7 +120,7 @@ def test_the_median_counts_seeds_that_never_arrive_as_infinitely_late():
     assert _median(np.array([]), 4).mean == math.inf
 
 
-def test_pngs_and_svgs(pictures, capsys):
+def test_pngs_and_svgs(pictures, rendered, capsys):
     grid = ("--problem", "compromise-grid", "--problem-args", "n=3", "--H", 2, "--eta", 2)
     out = compare(*grid, "--rounds", 2, *TWO)
     for name in PICTURES:

@@ -31,6 +31,8 @@ from fastfedpg.problems import (
 from fastfedpg.runtime import Result
 from fastfedpg.statistics import bootstrap, spread
 
+pytestmark = pytest.mark.usefixtures("rendered")
+
 
 @pytest.fixture(autouse=True)
 def _no_figures_left():
@@ -460,11 +462,14 @@ def test_show_takes_arguments_and_files(tmp_path):
 
 
 @pytest.mark.usefixtures("_fresh")
-def test_show_does_not_overwrite_unless_told(tmp_path):
+def test_show_always_prints_and_does_not_overwrite_unless_told(tmp_path):
     (tmp_path / "compromise.svg").write_text("mine")
     for words in ((), ("--out", "compromise"), ("--out", "compromise.png")):
-        with pytest.raises(InputError, match=r"compromise\.svg already there.*--overwrite"):
-            shown("compromise", *words)
+        code, said = shown("compromise", *words)
+        assert (code, "own best returns" in said) == (0, True)
+        assert said.endswith(
+            "no picture: compromise.svg already there; give --overwrite to replace, or another --out\n"
+        )
     assert [file.name for file in tmp_path.iterdir()] == ["compromise.svg"]
     assert shown("compromise", "--overwrite")[0] == 0
     assert (tmp_path / "compromise.svg").read_text().startswith("<?xml")

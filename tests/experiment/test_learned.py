@@ -139,10 +139,12 @@ def test_wrong_observations(observation, why, runs):
 
 
 def test_a_run_of_an_older_version(runs, tmp_path):
-    """Without results.npz: from final.npz."""
+    """Without results.npz: from final.npz, and a word about it."""
     for name in ("config.toml", "final.npz", "problem.npz", "summary.json"):
         (tmp_path / name).write_bytes((runs / "finite" / name).read_bytes())
-    np.testing.assert_array_equal(ff.load(tmp_path, seed=5).theta, ff.load(runs / "finite", seed=5).theta)
+    with pytest.warns(UserWarning, match=r"final\.npz is read instead"):
+        found = ff.load(tmp_path, seed=5).theta
+    np.testing.assert_array_equal(found, ff.load(runs / "finite", seed=5).theta)
 
 
 # Gymnasium

@@ -118,7 +118,7 @@ def test_arrays_that_fit_and_are_no_results_are_refused(how, folder):
         results.read(path)
     heard: list[str] = []
     finished_run.read(folder, "it", heard.append)
-    assert heard[0].endswith("metrics.csv is read instead")
+    assert heard[0].endswith(finished_run.INSTEAD)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_one_that_is_damaged_is_said_and_the_exports_are_read(how, folder, made)
     outcome, _ = finished_run.read(folder, "it", heard.append)
     (said,) = heard
     assert str(folder / "results.npz") in said
-    assert said.endswith("metrics.csv is read instead")
+    assert said.endswith(finished_run.INSTEAD)
     np.testing.assert_array_equal(outcome.result.metrics["gap"], made[1].metrics["gap"])
     np.testing.assert_array_equal(outcome.result.theta, made[1].theta)
 
@@ -140,12 +140,15 @@ def test_no_file_at_all(tmp_path):
         results.read(tmp_path / "results.npz")
 
 
-def test_an_older_run_is_read_without_a_word(folder, made):
+def test_where_it_is_missing_that_is_said_and_the_exports_are_read(folder, made):
+    """They have no sums, so that a gap that somebody edited would be told as the run's own."""
     (folder / "results.npz").unlink()
     heard: list[str] = []
     outcome, _ = finished_run.read(folder, "it", heard.append)
     np.testing.assert_array_equal(outcome.result.returns, made[1].returns)
-    assert heard == []
+    assert heard == [f"{folder / 'results.npz'}: no such file; {finished_run.INSTEAD}"]
+    with pytest.warns(UserWarning, match=r"results\.npz: no such file; final\.npz is read instead, .* edited can't be"):
+        np.testing.assert_array_equal(load(folder).theta, made[1].theta[0])
 
 
 EDITS = {

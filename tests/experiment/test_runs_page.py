@@ -9,7 +9,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "runs.md"
 
 
-def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_the_example_of_the_page_runs(rendered, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     (example,) = re.findall(r"<!-- example: python -->\n```python\n(.*?)```", PAGE.read_text(), flags=re.S)

@@ -18,7 +18,7 @@ from fastfedpg.runtime import Diverged
 from stopped_runs import flags, numbers, state
 
 CONFIG = Config(
-    "noted_envs:make", {"workers": 2}, agents=2, policy="linear", oracle="gpomdp", B=2, K=3, H=1, eta=0.01, rounds=3,
+    "noted_envs:make", {"workers": 1}, agents=2, policy="linear", oracle="gpomdp", B=2, K=3, H=1, eta=0.01, rounds=3,
     evaluation_episodes=2, checkpoint_rounds=1,
 )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _words(config):
 
 def test_at_the_end_every_environment_was_closed_once():
     """One in this process, which says what it is; the others in two processes."""
-    fastfedpg.run(CONFIG)
+    fastfedpg.run(CONFIG.but(problem_args={"workers": 2}))
     all_closed(1 + 2 * 4)
 
 

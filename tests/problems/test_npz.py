@@ -105,7 +105,7 @@ def test_the_reward_range_is_the_files():
         load("mine.npz", (-10.0, 5.0))
 
 
-def test_the_page_draws_a_grid_of_ones_own(capsys):
+def test_the_page_draws_a_grid_of_ones_own(rendered, capsys):
     """The example and both commands of docs/problems.md, with two rounds.
 
     Anna gets 5 a step from when she is at home: 50 from home, 0.9 and 0.81 of that from the next rooms, each equally

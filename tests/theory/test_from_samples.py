@@ -91,6 +91,21 @@ def test_intervals_hold_their_level_for_normal_noise(size):
     assert (inside >= 366).all()
 
 
+@pytest.mark.parametrize("size", [8, 32])
+@pytest.mark.parametrize("errors", [0, 1, 2])
+def test_intervals_hold_their_level_near_0_in_one_dimension(size, errors):
+    """zeta^2, ||grad J||^2 and L^2 that are 0, 1 or 4 times what noise makes of them, 400 times, as above. The
+    jackknife alone covers in 82 to 87% there: it estimates an error of the first order, which vanishes at 0."""
+    rng, inside = np.random.default_rng(10 * size + errors), np.zeros(3)
+    m = errors / np.sqrt(size)  # the noise of a mean of `size` is 1 of these
+    for _ in range(400):
+        one, two = m + rng.normal(size=(2, size, 1, 1))
+        apart = np.concatenate([one, -one], axis=1)  # two agents, as far from their mean as `one` from 0
+        each = theory.zeta_sq_from(apart), theory.norm_sq_from(one), theory.smoothness_from(0 * two, two, 1.0)
+        inside += [e.low <= t <= e.high for e, t in zip(each, (m**2, m**2, m), strict=True)]
+    assert (inside >= 366).all()
+
+
 def test_exact_gradients_are_measured_exactly():
     """Without noise intervals are points: zeta^2 and ||grad J||^2 by their definitions, L by a difference."""
     mdp = problems.random(agents=3, S=4, A=3, gamma=0.5)

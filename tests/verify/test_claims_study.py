@@ -74,17 +74,23 @@ def test_it_is_stopped_and_goes_on_without_repeating_anything(workplace, monkeyp
     assert command("study", "claims", "--quick", "--out", "out") == 130
     assert "kept in out: 1 of 2 parts; fastfedpg resume out goes on" in capsys.readouterr().err
     assert not (workplace / "out" / "claims.csv").exists()
+    assert command("runs", ".") == 0
+    listed = "study out: interrupted, 1 of its parts are there; fastfedpg resume out goes on"
+    assert capsys.readouterr().out.splitlines() == ["0 runs below .", listed]
     work.stopped = False
     assert command("resume", "out") == 0
     assert work.done == ["first", "second"]
     assert command("resume", "out") == 0
     assert work.done == ["first", "second"]
     said = capsys.readouterr().out
+    assert command("runs", "out") == 0
+    assert "study out: finished, 2 of its parts are there\n" in capsys.readouterr().out
     assert said.index(statements.AVERAGING.title) < said.index(statements.ZENG.title)
     rows = read(workplace / "out")
-    assert [(row["row"], row["verdict"], row["noise"]) for row in rows] == [
-        ("exact", "pass", "False"), ("floor in N", "pass", "True")
+    assert [(row["row"], row["verdict"], row["comparisons"]) for row in rows] == [
+        ("exact", "pass", "0"), ("floor in N", "pass", "2")
     ]  # fmt: skip
+    assert "over 2 comparisons with noise in them, 2 rows" in said, "as many as the file has"
     assert [row["about"] for row in rows] == ["methods", "proofs"]
     assert float(rows[1]["low"]) < -1 < float(rows[1]["high"])
     assert rows[1]["where"] == statements.ZENG.where

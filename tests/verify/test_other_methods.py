@@ -72,6 +72,17 @@ def test_each_other_row_turns_too(exact, monkeypatch):
     assert by_row(averaging.model_averaging(planted(exact))) == [PASS, PASS, PASS, PASS, PASS, FAIL]
 
 
+def test_what_is_not_known_well_enough_is_open(exact):
+    """Fast-FedPG's stop, were it known only to twice or half of what would count: a millionth of FedAvg-PG's distance.
+
+    Open, passed; and farther away than the slack can mend, failed."""
+    counts = stops.NOTHING * exact.average.distance
+    row = lambda off, slack: stops.unbiased("x", exact.fast._replace(off=off, slack=slack), exact.average)
+    away = exact.average.off * stops.NOTHING
+    given = (0.1 * away, 2 * counts), (0.1 * away, counts / 2), (4 * away, 2 * counts), (2 * away, 2 * counts)
+    assert [by_row([row(*each)])[0] for each in given] == [UNDECIDED, PASS, FAIL, UNDECIDED]
+
+
 def test_a_law_with_h_in_the_place_of_h_less_one_is_seen(exact):
     """H/(H-1) = 1.5 times the law is missed by a third, which is more than a tenth."""
     row = stops.as_predicted("law", exact.average, exact.etas[-1], 1.5 * exact.law)

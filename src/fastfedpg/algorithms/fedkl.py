@@ -16,6 +16,7 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
+    check_positive,
     count_dtype,
     squared_norm,
 )
@@ -77,6 +78,8 @@ def fedkl(
     for name, weight in (("beta", beta), ("sigma", sigma)):
         if isinstance(weight, float | int) and not 0 <= weight < float("inf"):
             raise ValueError(f"{name} = {weight:g}; a penalty must be finite and at least 0")
+    check_positive("kl_target", kl_target)
+    check_positive("nm_target", nm_target)
 
     def fit(oracle: Oracle, anchor: Theta, old: Theta, own: Own, batch: Batch, now: Penalties, key: RngKey) -> Any:
         assert oracle.credit is not None

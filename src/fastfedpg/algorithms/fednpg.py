@@ -64,9 +64,10 @@ def fednpg(eta: Scalar, graph: Graph = "ring", edge_p: float = 0.5, graph_seed: 
 
     def step(Q: Theta, own: Own, down: Pair, oracle: Oracle, key: RngKey) -> tuple[Theta, Own, Theta, Info]:
         assert oracle.tabular is not None
-        mdp = oracle.tabular()
+        mdp = oracle.tabular().like(down.theta)
         rate = eta / (1 - mdp.gamma)
-        return Q, own, ((1 - rate * mdp.tau) * down.theta - rate * down.T).astype(down.theta.dtype), Info()
+        log_pi = mdp.log_policy(down.theta).reshape(-1)  # divided by z_i: logits would grow by Q in every round
+        return Q, own, ((1 - rate * mdp.tau) * log_pi - rate * down.T).astype(log_pi.dtype), Info()
 
     def move(state: Pair, theta: Theta, share: float, key: RngKey) -> tuple[Pair, Pair]:
         state = Pair(theta, state.T)

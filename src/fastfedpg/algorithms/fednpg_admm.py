@@ -17,6 +17,7 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
+    check_positive,
     room_for_a_batch,
 )
 
@@ -78,8 +79,7 @@ def fednpg_admm(
     """
     if sweeps < 1 or cg_steps < 1:
         raise ValueError(f"sweeps = {sweeps}, cg_steps = {cg_steps}; there must be at least 1")
-    if isinstance(rho, float | int) and not rho > 0:
-        raise ValueError(f"rho = {rho:g}; it must be positive")
+    check_positive("rho", rho)
 
     def solved(product: Callable[[Theta], Theta], b: Theta) -> Theta:
         cg: Any = linalg.cg

@@ -20,6 +20,7 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
+    check_positive,
     count_dtype,
     estimate,
     pairwise_sum,
@@ -90,8 +91,7 @@ def fedpg_br(eta: Scalar, H: int, sigma: Scalar = 1.0, B0: int = 16, geometric: 
     """
     if H < 1:
         raise ValueError(f"H = {H}; the server must take at least 1 step")
-    if isinstance(sigma, int | float) and not sigma > 0:
-        raise ValueError(f"sigma = {sigma:g}; it must be positive")
+    check_positive("sigma", sigma)
 
     def send_gradient(
         memory: Memory, own: Own, theta: Down, oracle: Oracle, key: RngKey

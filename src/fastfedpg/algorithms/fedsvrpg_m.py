@@ -12,6 +12,7 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
+    check_positive,
     check_share,
     effective_share,
     local_steps,
@@ -58,8 +59,7 @@ def fedsvrpg_m(eta: Scalar, H: int, b: Scalar = 0.2, lam: Scalar | None = None) 
         lam: server step size; eta H unless given, which is the average of the agents' parameters.
     """
     check_share("b", b)
-    if isinstance(lam, int | float) and not lam > 0:
-        raise ValueError(f"lam = {lam:g}; a step size must be positive")
+    check_positive("lam", lam)
     lam = eta * H if lam is None else lam
 
     def send_change(

@@ -17,8 +17,11 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
+    effective_share,
     gossip,
+    log_weights,
     pairwise_mean,
+    weighted_gradient,
 )
 
 
@@ -49,7 +52,7 @@ def mdpgt(eta: Scalar, graph: Graph = "ring", b: Scalar = 0.5, edge_p: float = 0
     every b. The columns of W sum to 1, so mean_i v_i = mean_i u_i at all times. A fixed point has (I - W) Theta =
     -eta V and V = W V, so V is constant over agents, then Theta too, and mean_i u_i = 0: stationary for J, for every
     eta, where decentralised PG is off by O(eta). One estimate and two vectors to each neighbour a round. `ess` in the
-    metrics is the effective sample size (sum w)^2 / sum w^2 of B trajectories.
+    metrics is the effective share of B trajectories, (sum w)^2 / (B sum w^2).
 
     The authors' public code carries v before W is applied, which is the same, but never renews theta_i-: it stays the
     very first policy, so that w degenerates.
@@ -94,13 +97,10 @@ def mdpgt(eta: Scalar, graph: Graph = "ring", b: Scalar = 0.5, edge_p: float = 0
 
 
 def elsewhere(oracle: Oracle, at: Theta, theta: Theta, own: Own, batch: Batch) -> tuple[Theta, dict[str, Scalar]]:
-    """w g(at) on a batch that theta played, and the weights' effective sample size; what plays nothing has none."""
+    """w g(at) on a batch that theta played, and the effective share of its trajectories; of no batch, g(at) alone."""
     if not jax.tree.leaves(batch):
         return oracle.gradient(at, own, batch), {}
-    if oracle.log_prob is None or oracle.credit is None:
+    if not oracle.anywhere and (oracle.log_prob is None or oracle.credit is None):
         raise ValueError("mdpgt: b < 1 weighs trajectories, and this oracle answers no log_prob or credit; take b = 1")
-    log_prob = oracle.log_prob
-    w = jnp.exp(jnp.sum(log_prob(at, batch) - log_prob(theta, batch), axis=1))
-    weight = w[:, None] * oracle.credit(at, own, batch) / len(w)
-    g = jax.grad(lambda at: jnp.sum(jax.lax.stop_gradient(weight) * log_prob(at, batch)))(at)
-    return g, {"ess": jnp.sum(w) ** 2 / jnp.sum(w**2)}
+    ess = effective_share(log_weights(oracle, at, theta, batch))
+    return weighted_gradient(oracle, at, theta, own, batch), {"ess": ess}

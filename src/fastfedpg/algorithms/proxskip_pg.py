@@ -8,6 +8,9 @@ import jax.numpy as jnp
 
 from fastfedpg.core import Algorithm, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, local_steps, sgd
 
+LONGEST = 1_000_000
+"""Local steps of a round, at most: it is one call of a compiled program, in which no Ctrl-C is heard."""
+
 
 class Memory(NamedTuple):
     """An agent's shift h_i, its last iterate of the round before, and whether there was one."""
@@ -49,7 +52,14 @@ def proxskip_pg(eta: Scalar, p: float = 0.1, most: int | None = None) -> Algorit
         raise ValueError(f"p = {p:g}; it must lie in (0, 1]")
     if most is not None and most < 1:
         raise ValueError(f"most = {most}; a round must have at least 1 local step")
-    limit = math.ceil(10 / p) if most is None else most
+    longest = 10 / p if most is None else most
+    if longest > LONGEST:
+        said = f"p = {p:g}" if most is None else f"most = {most}"
+        raise ValueError(
+            f"{said}: a round could have {longest:.3g} local steps, and nothing stops it before its end; take p of at "
+            f"least {10 / LONGEST:g}, or most = {LONGEST} or less"
+        )
+    limit = math.ceil(longest)
 
     def send_parameters(
         memory: Memory, own: Own, model: Model, oracle: Oracle, key: RngKey

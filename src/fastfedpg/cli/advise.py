@@ -16,7 +16,7 @@ from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment.config import Config, from_toml
 
 if TYPE_CHECKING:
-    from fastfedpg.experiment.advised import Advice
+    from fastfedpg.experiment.advice_given import Advice
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,22 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
     from fastfedpg.columns import Column, lay_out
 
     m, scale = found.measured, found.scale
-    spread = lambda e: f"{e.mean:.3g} in [{e.low:.3g}, {e.high:.3g}]"
+    spread = lambda e: "{:.3g} in [{:.3g}, {:.3g}]".format(*(max(0.0, x) for x in e))  # what is estimated has no sign
+    noise = f"{spread(m.sigma_sq)}, the noise of one estimate"
+    if found.at.sigma_sq == 0:
+        noise = "0: gradients are exact, and no noise is weighed (that of a table is with --oracle gpomdp)"
     count = lambda x: "not reached" if math.isinf(x) else f"{x:,.0f}"
     also = ("algorithm.eta", "algorithm.H", "rounds")
     head = [
         f"{printable(found.name)}: {found.at.N} agents, {m.replicas} estimates of each, {m.steps:,} environment steps",
         f"  ||grad J||^2  {spread(m.norm_sq)}",
         f"  zeta^2        {spread(m.zeta_sq)}, how much the agents' gradients differ",
-        f"  sigma^2       {spread(m.sigma_sq)}, the noise of one estimate",
+        f"  sigma^2       {noise}",
         f"  L             {spread(m.L)}, along the gradient",
         f"  first gap     {found.at.gap * scale:.4g}, target {found.target * scale:.4g}",
         "",
         found.reason(),
+        found.trial(),
         f"take: {shlex.join(['fastfedpg', 'run', *words_of(_until_the_target(found), also)])}",
         "",
     ]

@@ -67,7 +67,7 @@ def runs(arguments: list[str], console: Console, errors: Console) -> int:
     console.print(f"{count} below {printable(asked.folder)}", highlight=False, soft_wrap=True, markup=False)
     for each in run_index.studies(asked.folder):
         go_on = f"; fastfedpg resume {each.folder} goes on" if each.state == "interrupted" else ""
-        words = f"study {each.folder}: {each.state}, {each.done} of {each.comparisons} comparisons are there{go_on}"
+        words = f"study {each.folder}: {each.state}, {each.there} are there{go_on}"
         console.print(printable(words), highlight=False, soft_wrap=True, markup=False)
     if any(e.state == "interrupted" for e in chosen):
         console.print("fastfedpg resume FOLDER goes on with one that was interrupted", highlight=False, markup=False)

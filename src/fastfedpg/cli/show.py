@@ -50,8 +50,9 @@ def show(arguments: list[str], console: Console, errors: Console) -> int:
     table = problem.as_table()
     stem = None if table is None else _stem(asked)
     _print(console, *_definition(asked), "", *_rows(problem.describe()))
-    if table is None or stem is None:
-        _print(console, f"\nno picture: {problem.no_picture}")
+    why = problem.no_picture if stem is None else _in_the_way(stem, asked.overwrite)
+    if table is None or stem is None or why:
+        _print(console, f"\nno picture: {printable(why)}")
         return 0
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -68,16 +69,19 @@ def _print(console: Console, *lines: str) -> None:
 
 
 def _stem(asked: ShowFlags) -> Path:
-    """Where the picture goes, without suffix, if nothing is there yet."""
+    """Where the picture goes, without suffix."""
     stem = asked.out or Path(Path(asked.problem).name.removesuffix(".npz"))
-    if stem.is_dir():
+    if asked.out is not None and stem.is_dir():
         raise InputError(f"{stem} is a folder; give the picture's name, as in --out {stem / 'picture'}")
-    if stem.suffix in (".png", ".svg"):
-        stem = stem.with_suffix("")
+    return stem.with_suffix("") if stem.suffix in (".png", ".svg") else stem
+
+
+def _in_the_way(stem: Path, overwrite: bool) -> str:
+    """What is there already in the picture's place, and how to have it all the same; nothing if it can be drawn."""
     there = [str(file) for file in style.files(stem) if file.exists()]
-    if there and not asked.overwrite:
-        raise InputError(f"{' and '.join(there)} already there; give --overwrite to replace, or another --out")
-    return stem
+    if not there or overwrite:
+        return ""
+    return f"{' and '.join(there)} already there; give --overwrite to replace, or another --out"
 
 
 def _definition(asked: ShowFlags) -> Iterator[str]:

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from fastfedpg import graph_files
 from fastfedpg.comparison import repeats, table
 from fastfedpg.comparison.cell_plans import check_tuning, give_rounds, plan_cells, tune_cells
 from fastfedpg.comparison.presented import TABLE, Report, present
-from fastfedpg.comparison.spec import Comparison, described, from_file
+from fastfedpg.comparison.spec import Comparison, described, from_file, with_graphs
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
+from fastfedpg.experiment import copies, own_files, run_folder
 from fastfedpg.experiment import finished_run as outcomes
-from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.experiment.checkpoints import FREE, Checkpoint
 from fastfedpg.experiment.clock import Clock
 from fastfedpg.experiment.config import SOURCE, from_toml, sketch
@@ -79,7 +80,7 @@ def compare(
     comparison.check()
     run_folder.check_folder(out, overwrite, comparison.labels)
     plans = prepare(comparison, note)
-    with begun(comparison, plans, out, overwrite):
+    with begun(comparison, plans, out, overwrite) as plans:
         return _finish(comparison, plans, out, show, note)
 
 
@@ -93,11 +94,14 @@ def prepare(comparison: Comparison, note: Note) -> dict[str, Plan]:
 
 
 @contextmanager
-def begun(comparison: Comparison, plans: Mapping[str, Plan], out: Path, overwrite: bool = False) -> Iterator[None]:
-    """The folder of a comparison, in which all stands that is needed to go on with it."""
-    describe = lambda: _describe(out, comparison, next(iter(plans.values())))
+def begun(
+    comparison: Comparison, plans: Mapping[str, Plan], out: Path, overwrite: bool = False
+) -> Iterator[dict[str, Plan]]:
+    """The folder of a comparison, in which all stands that is needed to go on with it; and the plans with its files."""
+    graphs = copies.read_graphs(comparison.settings.given, *(table for _, table in comparison.tables()))
+    describe = lambda: _describe(out, comparison, next(iter(plans.values())), graphs)
     with run_folder.open_folder(out, lambda: _clear(out, overwrite), describe):
-        yield
+        yield {label: replace(p, config=copies.placed(p.config, out)) for label, p in plans.items()}
 
 
 @float64
@@ -227,7 +231,7 @@ def _cell(planned: Plan, cell: Path, show: Show, note: Note, restart: bool) -> b
     config, begun = planned.config, (cell / "config.toml").is_file()
     if begun:
         before = from_toml(cell / "config.toml")
-        differs = run_folder.described(before).differs(run_folder.described(config), FREE)
+        differs = copies.described(before).differs(copies.described(config), FREE)
         if differs:
             raise InputError(f"{cell}: a run of another configuration ({differs}); choose another --out")
     state = run_folder.state(cell) if begun else ""
@@ -270,11 +274,13 @@ def _clear(out: Path, overwrite: bool) -> None:
     run_folder.clear(out, overwrite)
 
 
-def _describe(out: Path, comparison: Comparison, first: Plan) -> None:
+def _describe(out: Path, comparison: Comparison, first: Plan, graphs: copies.Graphs) -> None:
     """All that is needed to repeat the comparison, or to go on with it."""
-    config = run_folder.described(first.config)
-    run_folder.copy_files(out, first.config, first.here, first.theta0)
+    config = copies.described(first.config)
+    copies.copy_files(out, first.config, first.here, first.theta0)
+    copies.write_graphs(out, graphs)
     settings = comparison.settings.but(problem=config.problem, theta0=config.theta0)
+    comparison = with_graphs(replace(comparison, settings=settings), graph_files.copy_name)
     head = f"# {run_folder.versions()}\n# Repeat with: fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER\n"
-    text = own_files.name_runs(comparison.labels) + replace(comparison, settings=settings).to_toml()
+    text = own_files.name_runs(comparison.labels) + comparison.to_toml()
     write_text(out / FILE, head + seal(text))

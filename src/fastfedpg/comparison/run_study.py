@@ -10,10 +10,10 @@ import numpy as np
 
 from fastfedpg.comparison import phases, run_cells, series, suite
 from fastfedpg.comparison.presented import TABLE, Report
-from fastfedpg.comparison.spec import Comparison, from_file
+from fastfedpg.comparison.spec import Comparison, from_file, with_graphs
 from fastfedpg.comparison.study_spec import PHASES, SERIES, SUITE, Shown, Study, placed, read
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import own_files, run_folder
+from fastfedpg.experiment import copies, own_files, run_folder
 from fastfedpg.experiment.journal import Note, unsaid
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import Show, unseen
@@ -101,10 +101,15 @@ def _begun(comparison: Comparison, file: Path) -> Comparison | None:
     if not file.is_file():
         return None
     mine = from_file(file)
-    alike = lambda x: replace(x, settings=run_folder.described(x.settings)).to_toml()
-    if alike(mine) != alike(comparison):
+    if _unplaced(mine).to_toml() != _unplaced(comparison).to_toml():
         raise InputError(f"{file}: a comparison of another configuration; put it back, or move it away")
     return mine
+
+
+def _unplaced(comparison: Comparison) -> Comparison:
+    """A comparison without where its files are: the study names those of whoever began it, which may be gone."""
+    comparison = with_graphs(comparison, lambda name: "graph.npy")
+    return replace(comparison, settings=copies.described(comparison.settings))
 
 
 def _labelled(label: str, note: Note) -> Note:
@@ -150,8 +155,8 @@ def _finish(
     for label, comparison in asked.comparisons.items():
         if not (out / label / run_cells.FILE).is_file():
             own_files.clear_unbegun(out / label)
-            with placed(f"problems.{label}"), run_cells.begun(comparison, plans[label], out / label):
-                pass
+            with placed(f"problems.{label}"), run_cells.begun(comparison, plans[label], out / label) as mine:
+                plans = {**plans, label: mine}
     reports: dict[str, Report] = {}
     for k, (label, planned) in enumerate(plans.items()):
         which, ended = f"{k + 1} of {len(plans)}, {label}", (out / label / TABLE).is_file()

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -17,6 +17,7 @@ from fastfedpg.experiment import choices
 from fastfedpg.experiment.clock import Clock, from_words
 from fastfedpg.experiment.config import Config, from_mapping, read_toml
 from fastfedpg.experiment.run_settings import SETTINGS
+from fastfedpg.graph_files import renamed
 from fastfedpg.parameters import LETTERS, fit
 
 USUAL = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
@@ -201,7 +202,21 @@ def from_table(table: Mapping[str, Any], where: str, folder: Path) -> Comparison
     methods = Comparison(Config(), tuple(names), cells=cells).methods
     settings = from_mapping({"seeds": 8, **said}, where, folder, methods)
     tried = {name: tuple(values) for name, values in over.items()}
-    return Comparison(settings, tuple(names), etas, **own, tune_over=tried, clock=clock, cells=cells)
+    found = Comparison(settings, tuple(names), etas, **own, tune_over=tried, clock=clock, cells=cells)
+    return replace(with_graphs(found, lambda name: str(folder / name)), settings=settings)
+
+
+def with_graphs(comparison: Comparison, name: Callable[[str], str]) -> Comparison:
+    """A comparison whose files of graphs are called otherwise.
+
+    A method's words stay its label, so where they name a file all methods become tables, in their order.
+    """
+    comparison = replace(comparison, settings=comparison.settings.but(given=renamed(comparison.settings.given, name)))
+    tables = comparison.tables()
+    cells = {label: renamed(table, name) for label, table in tables}
+    if cells == dict(tables) or len(cells) < len(tables):  # no file, or two of one label, which are refused elsewhere
+        return comparison
+    return replace(comparison, algorithms=(), cells=cells)
 
 
 def described(problem: Any, methods: Mapping[str, Any], settings: Mapping[str, Any]) -> Comparison:

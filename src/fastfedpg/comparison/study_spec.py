@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from fastfedpg.comparison.spec import LONGEST, OURS, Comparison, from_table
-from fastfedpg.comparison.vary import Vary, check_matters, labels_of
+from fastfedpg.comparison.vary import Vary, check_matters, check_name, labels_of
 from fastfedpg.comparison.vary import from_table as from_vary
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
@@ -87,6 +87,7 @@ def read(path: Path, quick: bool = False, algorithms: Sequence[str] = ()) -> Stu
     """
     said, where = read_toml(path), str(path)
     name = fit(f"{where}: name", str, said.pop("name", path.stem))
+    check_name(f"{where}: name", name)
     kind = said.pop("kind", SUITE)
     if kind not in KINDS:
         raise InputError(f"{where}: {unknown('kind of study', str(kind), KINDS)}")

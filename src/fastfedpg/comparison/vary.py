@@ -7,7 +7,7 @@ from dataclasses import fields
 from itertools import product
 from typing import Any, NamedTuple
 
-from fastfedpg.comparison.spec import Comparison
+from fastfedpg.comparison.spec import LONGEST, Comparison
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.parameters import fit
 
@@ -110,7 +110,15 @@ def from_table(table: Any, where: str, name: str = "vary") -> Vary:
     return found
 
 
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that no title, axis or terminal can show."""
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST:
+        said = f"{len(name):,} letters" if len(name) > LONGEST else repr(name)
+        raise InputError(f"{what} is {said}; give it 1 to {LONGEST} letters that can be printed: it stands in pictures")
+
+
 def _check(vary: Vary, here: str) -> None:
+    check_name(f"{here}: label", vary.label)
     shown = ", ".join(map(said, vary.values))
     if len({*vary.labels}) < len(vary.values):
         raise InputError(f"{here}: values are {shown}; each must be there once, and differ in its first six digits")

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import budgets
+from fastfedpg.experiment.advice_given import Advice
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.problem import PRIVATE
+from fastfedpg.experiment.tried import SHARES, by_trial, try_out
 from fastfedpg.precision import float64
 from fastfedpg.theory import Measured, advice, measure, truncation_bound
 from fastfedpg.theory.advice import Cost, Landscape, Method
@@ -30,77 +31,6 @@ ROUNDING = 1e-20
 
 REGRET = 2.0
 """How many times the best method's toll the advised one's may be, at either end of zeta^2's interval."""
-
-
-class Advice(NamedTuple):
-    """What was measured, what each method would cost, best first, and the configuration that follows the first."""
-
-    config: Config
-    name: str
-    measured: Measured
-    at: Landscape
-    target: float  # in cost units, as all of `at` is
-    costs: list[Cost]  # the best of each method
-    balance: tuple[float, float, float]  # N zeta^2 over an anchor's noise, and its ends
-    scale: float
-    unit: str  # what samples are counted in
-    notes: list[str]
-
-    @property
-    def best(self) -> Cost:
-        """The one that is advised."""
-        return self.costs[0]
-
-    @property
-    def corrects(self) -> bool:
-        """Whether the advised method corrects local steps."""
-        return self.best.method.name != "fedavg_pg"
-
-    @property
-    def chosen(self) -> str:
-        """The settings that were chosen, or stayed, in words."""
-        args = self.config.choice("algorithm").args
-        said = {name: args.get(name) for name in ("eta", "H", "B0")}
-        return ", ".join(f"{name} = {value:g}" for name, value in said.items() if value is not None)
-
-    def by_theorem(self) -> str:
-        """Theorem 2's inverse with its own constants, for Fast-FedPG at the H that is advised."""
-        mine = next(c for c in self.costs if c.method.name == "fast_fedpg")
-        rounds = advice.theorem2_rounds(self.at, mine.method.H, self.target)
-        said = f"Theorem 2 with its own constants promises fast_fedpg this gap after {rounds:.3g} rounds"
-        return f"{said}, with H = {mine.method.H}"
-
-    def reason(self) -> str:
-        """Why this method, in a sentence."""
-        name, others = self.best.method.name, [c for c in self.costs if c.method.name != advice.ALONE]
-        plain = next((c for c in others if c.method.name == "fedavg_pg"), None)
-        apart = f"zeta^2 = {max(0.0, self.measured.zeta_sq.mean):.3g} and sigma^2 = {self.at.sigma_sq:.3g}"
-        if name == "fedavg_pg":
-            return (
-                f"noise decides: with {apart} the agents' own drift is small beside it, and a correction would not pay"
-            )
-        times = math.inf if plain is None else plain.toll / self.best.toll
-        worse = f"without one FedAvg-PG would cost {times:.3g} times as much" if times < math.inf else "it pays"
-        return f"drift decides: with {apart} a correction pays; {worse}"
-
-    def summary(self) -> dict[str, Any]:
-        """For summary.json."""
-        m = self.measured
-        return {
-            "chosen": self.best.method.label,
-            "why": self.reason(),
-            "balance": dict(zip(("value", "low", "high"), self.balance, strict=True)),
-            "measured": {k: dict(getattr(m, k)._asdict()) for k in ("norm_sq", "zeta_sq", "sigma_sq", "L")},
-            "estimates_of_each_agent": m.replicas,
-            "env_steps": m.steps,
-            "target_gap": self.target * self.scale,
-            "costs": [
-                {"method": c.method.label, "eta": c.eta, "H": c.method.H, "rounds": c.rounds, "samples": c.samples}
-                | {"bytes": c.bytes, "floor": c.floor * self.scale}
-                for c in self.costs
-            ],
-            "notes": self.notes,
-        }
 
 
 @float64
@@ -145,17 +75,21 @@ def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> 
             f"what the best would; it takes about {_needed(m, at)}: --replicas {_needed(m, at)}"
         )
     balances = [advice.balance(at.sigma_sq, z, at.N) for z in m.zeta_sq]
+    etas = [float(f"{share * best.eta:.3g}") for share in SHARES] if eta is None else [eta]
+    tried = try_out(plan(_followed(config, best), base), etas, wanted)
+    costs = by_trial(_best_of_each(costs), tried)
     return Advice(
-        _followed(config, best, eta),
+        _followed(config, costs[0]),
         base.name,
         m,
         at,
         wanted,
-        _best_of_each(costs),
+        costs,
         (balances[0], balances[1], balances[2]),
         base.here.scale,
         budgets.unit(base),
         [*notes, *_horizon(config, base, at, wanted)],
+        tried,
     )
 
 
@@ -245,8 +179,8 @@ def _horizon(config: Config, base: Plan, at: Landscape, target: float) -> Iterat
         yield f"K = {base.steps}: the bound on what is cut off asks for K = {K} at this target"
 
 
-def _followed(config: Config, best: Cost, eta: float | None) -> Config:
-    method, takes = best.method, {"eta": float(f"{best.eta:.3g}") if eta is None else eta}
+def _followed(config: Config, best: Cost) -> Config:
+    method, takes = best.method, {"eta": best.eta if _given(config, "eta") else float(f"{best.eta:.3g}")}
     if method.name != "centralised_pg":
         takes |= {"H": method.H}
     if method.name == "fast_fedpg":

@@ -21,6 +21,9 @@ CLOCK, TICK = "clock", 1e-9
 LONGEST = 1e12
 """Seconds of a round, and the most by which ticks are counted: 30,000 years."""
 
+MOST = 10**8
+"""Rounds that a budget gives, unless more were asked for: where it pays for more, one round costs next to nothing."""
+
 
 def plays(planned: Plan) -> bool:
     """Whether the oracle plays trajectories; the exact ones take no environment steps."""
@@ -100,6 +103,12 @@ def rounds(names: Sequence[str], costs: Sequence[int], asked: int, budget: str) 
             raise InputError(
                 f"{amount(total, budget)} do not pay for one round of {name}, which costs {amount(c, budget, False)}; "
                 "ask for more rounds"
+            )
+        if n > max(asked, MOST):
+            raise InputError(
+                f"{amount(total, budget)}, as {asked:,} rounds of {names[0]} cost, pay for {n:.3g} rounds of {name}, "
+                f"which cost {amount(c, budget, False)} each; a budget gives at most {MOST:,}: ask for fewer rounds, "
+                f"or take {'another clock' if budget == CLOCK else '--budget rounds'}"
             )
     return given
 

@@ -1,13 +1,10 @@
 """The four kinds of things that a configuration chooses by name, and what each of them takes."""
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import unknown
-from fastfedpg.files import read_bytes
 from fastfedpg.kinds import WHOLE
 from fastfedpg.parameters import LETTERS, Parameter, bind, check_letter
 from fastfedpg.registry import Choice, Table, is_own, source_hash
@@ -60,17 +57,7 @@ def choose(kind: str, name: str, args: Mapping[str, Any]) -> Choice:
     if kind == "problem" and name not in PROBLEMS:
         return Choice(name, dict(args), source_hash(name))
     bound = bind(f"{kind} '{name}'", parameters(kind, name), args)
-    return Choice(name, bound, source_hash(name) or _graph_hash(bound.get("graph")))
-
-
-def _graph_hash(graph: Any) -> str:
-    """A hash of the file that a graph's weights are in: numbers depend on it as on a user's own function."""
-    if not (isinstance(graph, str) and graph.endswith((".npy", ".npz"))):
-        return ""
-    try:
-        return hashlib.sha256(read_bytes(Path(graph))).hexdigest()
-    except OSError:
-        return ""  # whoever reads the weights says why they can't be read
+    return Choice(name, bound, source_hash(name))
 
 
 @cache

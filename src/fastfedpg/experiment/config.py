@@ -13,6 +13,7 @@ from typing import Any
 
 import tomli_w
 
+from fastfedpg import graph_files
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.choices import KINDS
@@ -260,6 +261,7 @@ def from_mapping(
         for name in ("problem", "theta0"):
             if str(read.get(name) or "").endswith(".npz"):
                 read[name] = str(folder / read[name])
+        read["given"] = graph_files.renamed(read["given"], lambda name: str(folder / name))
     return Config(**read)
 
 

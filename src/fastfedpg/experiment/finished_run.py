@@ -11,6 +11,7 @@ import numpy as np
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import budgets, exported, own_files, results, run_folder
 from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.copies import described
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.files import read_text
@@ -20,6 +21,9 @@ from fastfedpg.runtime.result import METRICS
 
 SAME = ("problem", "problem_args", "agents", "reward_range", "tau")
 """Settings in which runs must agree to be compared."""
+
+
+INSTEAD = "metrics.csv is read instead, which has no sum: whether it was edited can't be told"
 
 
 class Outcome(NamedTuple):
@@ -76,7 +80,7 @@ def read_lost(folder: Path, label: str, planned: Plan) -> Outcome:
 def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
     """Refuse runs of different problems, and say what differs."""
     for (a, p), (b, q) in pairwise(zip(folders, plans, strict=True)):
-        here, there = run_folder.described(p.config), run_folder.described(q.config)
+        here, there = described(p.config), described(q.config)
         unequal = _unequal(p.here, q.here)
         if p.here.played and q.here.played:
             unequal += [name for name, x, y in _played(p, q) if x != y]
@@ -110,20 +114,18 @@ def labels(folders: Sequence[Path], plans: Sequence[Plan]) -> list[str]:
 
 
 def _results(folder: Path, planned: Plan, note: Note) -> results.Stored:
-    """From results.npz; where that is missing or damaged, from what was exported beside it."""
+    """From results.npz; where that is missing or damaged, from what was exported beside it, and that is said."""
     file = folder / results.FILE
-    if not file.exists():  # a run of an older version
-        return exported.read(folder, planned, note)
     try:
         found, config = results.read(file), planned.config
     except InputError as error:
-        note(f"{error}; metrics.csv is read instead")
+        note(f"{error}; {INSTEAD}")
         return exported.read(folder, planned, note)
     run_folder.check_config(folder, found, config)
     seeds = tuple(range(config.first_seed, config.first_seed + config.seeds))
     if (found.seeds, found.result.rounds.tolist()) == (seeds, list(planned.schedule.recorded())):
         return found
-    note(f"{file}: its seeds or rounds are not those of config.toml; metrics.csv is read instead")
+    note(f"{file}: its seeds or rounds are not those of config.toml; {INSTEAD}")
     return exported.read(folder, planned, note)
 
 

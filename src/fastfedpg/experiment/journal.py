@@ -13,6 +13,7 @@ import jax
 from fastfedpg import kernels, runtime
 from fastfedpg.experiment import checkpoints, results, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, Keeper
+from fastfedpg.experiment.copies import described
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.experiment.record_table import RecordTable
@@ -30,7 +31,7 @@ def unsaid(words: str) -> None:
 
 def identity(planned: Plan) -> checkpoints.Identity:
     """What a checkpoint of this run must have in common with it."""
-    config = run_folder.described(planned.config)
+    config = described(planned.config)
     who = checkpoints.identity(config, planned.known, planned.theta0, run_folder.versions())
     return who._replace(computed=computed_with(planned))
 

@@ -1,5 +1,6 @@
 """From a run to its use: the policy that it learned, which acts, is evaluated and exported."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,7 +208,12 @@ def _thetas(folder: Path, planned: Plan) -> tuple[np.ndarray, list[int]]:
         return found.result.theta, list(found.seeds)
     if not (folder / "final.npz").exists():
         raise InputError(f"{folder}: nothing was recorded yet; fastfedpg resume {folder} goes on with the run")
-    theta = read_npz(folder / "final.npz", ("theta",))["theta"]  # of an older version
+    theta = read_npz(folder / "final.npz", ("theta",))["theta"]
+    warnings.warn(
+        f"{folder / results.FILE}: no such file; final.npz is read instead, which has no settings: whether they were "
+        "edited can't be told",
+        stacklevel=3,
+    )
     axes = len(planned.theta_shape)
     first = planned.schedule.first_seed
     return theta.reshape(*theta.shape[:-axes], -1), list(range(first, first + len(theta)))

@@ -23,10 +23,11 @@ COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv", "repeats.
 PICTURES = "curves", "sensitivity", "policies", "agents"
 STUDY = "study.toml", "study.csv", "scores.csv", "series.csv", "phases.csv"
 DRAWN = "profiles", "series", "phases"
-CLAIMS = "claims.toml"
-"""Where this stands the folder is of a study of claims, which has its own rules."""
+CLAIMS, CLAIMS_TABLE, CLAIMED = "claims.toml", "claims.csv", "parts/[0-9][0-9].json"
+"""Where the first stands the folder is of a study of claims, which has its own rules; its table, and its parts."""
 
 _names = lambda names: "|".join(map(re.escape, names))
+_GRAPH = r"graph-[0-9a-f]{12}\.np[yz]"
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"
 _CHECKPOINTS = rf"checkpoints/records\.bin|{_CHECKPOINT}/(state\.safetensors|checkpoint\.toml)"
 _AGENT = r"agents/\d+/(secret|\.lock|[0-9a-f]{32}\.safetensors)"
@@ -38,13 +39,14 @@ _DEPLOYED = rf"federation\.toml|log\.txt|superlink\.db(-\w+)?|{_AGENT}|{_KEYS}|{
 _FEDERATION = rf"federation/({_DEPLOYED}|(agents/\d+/|keys/)?\.part-\d+-[^/]*)"
 _BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS})"
 _PARTS = r"(checkpoints/)?\.part-\d+-.*"
-RUN = re.compile(rf"{_names(DESCRIBED)}|{_names(RESULTS)}|\.lock|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}")
+_SAID = rf"{_names(DESCRIBED[1:])}|{_GRAPH}"
+RUN = re.compile(rf"config\.toml|{_SAID}|{_names(RESULTS)}|\.lock|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}")
 """A run's files, by their paths in its folder."""
 
 ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}")
 """Those that stand in the way of a run that begins anew."""
 
-COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
+COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_SAID}|\.lock|{_PARTS}")
 """A comparison's files, but for its runs."""
 
 STUDIED = re.compile(rf"{_names(STUDY)}|({_names(DRAWN)})\.(png|svg)|\.lock|{_PARTS}")
@@ -62,7 +64,7 @@ FOLDERS = re.compile(
 LAST = "config.toml", "compared.toml", "compare.toml", "study.toml"
 """Files that say what a folder is, from the innermost on."""
 
-UNBEGUN = re.compile(rf"{_names(DESCRIBED[1:])}|\.lock|{_PARTS}")
+UNBEGUN = re.compile(rf"{_SAID}|\.lock|{_PARTS}")
 """What a run writes before it has begun."""
 
 
@@ -158,13 +160,14 @@ def remove(out: Path, files: Sequence[Path]) -> None:
 
 
 def remove_all(out: Path) -> None:
-    """Remove the run or comparison in a folder that we hold, each of its runs while we hold that one's folder too.
+    """Remove what is ours in a folder that we hold, each run and comparison below it while we hold its folder too.
 
     Where another process is at work in one of them nothing is removed; nobody can begin there before all is gone.
     """
     old = [path for path in listed(out) if path != out / LOCK]
-    runs = {path.parent for path in old if path.name == "config.toml" and path.parent.parent == out}
-    places = sorted(runs | {path.parent for path in old if path.name == LOCK})
+    above = {out} | {path.parent for path in old if path.name == COMPARISON[0]}
+    runs = {path.parent for path in old if path.name == "config.toml" and path.parent.parent in above}
+    places = sorted((above | runs | {path.parent for path in old if path.name == LOCK}) - {out})
     with ExitStack() as stack:
         for place in places:
             stack.enter_context(hold(place))

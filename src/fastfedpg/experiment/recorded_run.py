@@ -17,6 +17,7 @@ from fastfedpg.errors import InputError, Stopped, text_of
 from fastfedpg.experiment import checkpoints, own_files, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint, UnusableCheckpoint
 from fastfedpg.experiment.config import AUTO, Config, from_toml
+from fastfedpg.experiment.copies import placed, read_graphs, write_graphs
 from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import OnProgress, silent
@@ -81,14 +82,15 @@ def begin(
     """Check the folder and the configuration, and only then open the folder; `also` writes what else belongs in it."""
     run_folder.check_folder(out, overwrite)
     planned = like or _planned(config)
-    clear = lambda: run_folder.clear(out, overwrite)
+    clear, graphs = lambda: run_folder.clear(out, overwrite), read_graphs(planned.config.choice("algorithm").args)
 
     def describe() -> None:
         also()
+        write_graphs(out, graphs)
         run_folder.describe(out, planned.config, planned.known, planned.theta0, planned.advice)
 
     with run_folder.open_folder(out, clear, describe):
-        yield planned
+        yield replace(planned, config=placed(planned.config, out)) if graphs else planned
 
 
 @contextmanager

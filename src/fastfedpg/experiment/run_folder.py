@@ -7,7 +7,6 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ import tomli_w
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, own_files, results
 from fastfedpg.experiment.config import Config, from_mapping
-from fastfedpg.experiment.problem import is_file
-from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_atomically, write_text
+from fastfedpg.experiment.copies import copy_files, described
+from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_text
 from fastfedpg.problems import AnyProblem
 
 FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz", "advice.json")
@@ -114,13 +113,6 @@ def clear(out: Path, overwrite: bool) -> None:
     clear_parts(out)
 
 
-def described(config: Config) -> Config:
-    """The configuration as it stands in the run's own folder, beside copies of the files it names."""
-    if is_file(config.problem):
-        config = replace(config, problem="problem.npz")
-    return config if config.theta0 is None else replace(config, theta0="theta0.npz")
-
-
 def describe(
     out: Path,
     config: Config,
@@ -148,10 +140,10 @@ def check_config(out: Path, stored: results.Stored, config: Config) -> None:
     if not stored.config:  # of an older version
         return
     try:
-        before = from_mapping(tomllib.loads(stored.config), str(out / results.FILE), out)
+        before = from_mapping(tomllib.loads(stored.config), str(out / results.FILE))
     except ValueError as error:
         raise InputError(f"{out / results.FILE}: what it was made with can't be read ({error})") from None
-    if differs := described(before).differs(described(config), checkpoints.FREE):
+    if differs := before.differs(described(config), checkpoints.FREE):
         raise InputError(
             f"{out / 'config.toml'}: not what this run ran with, as {results.FILE} has it: {differs}; put it back"
         )
@@ -164,16 +156,6 @@ def advice(out: Path) -> dict[str, Any] | None:
     except UNREADABLE:
         return None
     return found
-
-
-def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
-    """Copies of the files that a configuration names, so that the folder stands alone."""
-    if problem is not None and is_file(config.problem):
-        with write_atomically(out / "problem.npz") as part:
-            problem.save(part)
-    if theta0 is not None:
-        with write_atomically(out / "theta0.npz") as part:
-            np.savez(part, theta=theta0)
 
 
 def write_summary(out: Path, summary: dict[str, Any]) -> None:

@@ -49,27 +49,41 @@ def find(root: Path) -> Iterator[Entry]:
 
 
 class Studied(NamedTuple):
-    """A study: how many of its comparisons have come to their end."""
+    """A study: what there is of it, in words."""
 
     folder: Path
-    done: int
-    comparisons: int
+    there: str
     state: str
 
 
 def studies(root: Path) -> Iterator[Studied]:
-    """Every study below a folder, or that folder itself."""
+    """Every study below a folder, or that folder itself, of comparisons or of claims."""
     for folder, inside, files in os.walk(root):
         inside.sort()
-        path, name = Path(folder), own_files.STUDY[0]
-        if name in files and own_files.is_ours(path / name):
-            inside.clear()
-            labels = own_files.named_runs(path / name)
-            done = sum((path / label / "table.csv").is_file() for label in labels)
-            ended = "finished" if (path / own_files.STUDY[1]).is_file() else "interrupted"
-            yield Studied(path, done, len(labels), "running" if is_held(path) else ended)
+        path = Path(folder)
+        for name, table, there in STUDIES:
+            if name in files and own_files.is_ours(path / name):
+                inside.clear()
+                ended = "finished" if (path / table).is_file() else "interrupted"
+                yield Studied(path, there(path), "running" if is_held(path) else ended)
         if "config.toml" in files:
             inside.clear()
+
+
+def _comparisons(path: Path) -> str:
+    labels = own_files.named_runs(path / own_files.STUDY[0])
+    return f"{sum((path / label / 'table.csv').is_file() for label in labels)} of {len(labels)} comparisons"
+
+
+def _parts(path: Path) -> str:
+    return f"{len([*path.glob(own_files.CLAIMED)])} of its parts"
+
+
+STUDIES = (
+    (own_files.STUDY[0], own_files.STUDY[1], _comparisons),
+    (own_files.CLAIMS, own_files.CLAIMS_TABLE, _parts),
+)
+"""What says that a folder is a study's, what is written last in it, and what counts until then."""
 
 
 def entry(folder: Path) -> Entry:

@@ -70,7 +70,7 @@ def begin_deployed(config: Config, out: Path, overwrite: bool, how: Deployment) 
     run_folder.check_folder(out, overwrite)
     planned = plan(replace(config, checkpoint_rounds=1))
     _check(planned, how)  # before anything that was there is removed
-    with begin(planned.config, out, overwrite, planned, also):
+    with begin(planned.config, out, overwrite, planned, also) as planned:
         yield planned, how
 
 

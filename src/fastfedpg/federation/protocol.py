@@ -20,6 +20,7 @@ import numpy as np
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.copies import described
 from fastfedpg.federation import wire
 from fastfedpg.federation.terms import Keys
 from fastfedpg.federation.wire import Form
@@ -83,7 +84,7 @@ def largest(every: tuple[Talk, ...], theta: Any) -> int:
 
 def declaration(config: Config, N: int, theta: Any, keys: Keys) -> dict[str, Any]:
     """What a server and its agents must have in common; each of them says it for itself."""
-    algorithm = config.choice("algorithm")
+    algorithm = described(config).choice("algorithm")  # a file of weights by its sum, wherever it is
     return {
         "format": FORMAT,
         "version": version("fastfedpg"),

@@ -2,7 +2,8 @@
 
 Estimates are (R, N, d): R independent ones of each of N agents at one theta. All means are over agents. A square of a
 mean is estimated by products of different replicas (a U-statistic), so that noise adds nothing on average; its interval
-is the jackknife's over replicas, with Student's t. docs/theory.md derives it.
+is the jackknife's over replicas, with Student's t, and wider by what noise alone makes of a square. docs/theory.md
+derives it.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +70,19 @@ def squared_mean(x: Any, level: float = 0.95) -> Estimate:
     total, own = x.sum(axis=0), np.sum(x * x, axis=1)
     all_but = total @ total - 2 * x @ total + own  # ||sum of the others||^2
     without = (all_but - (own.sum() - own)) / ((R - 1) * (R - 2))
-    return _jackknifed((total @ total - own.sum()) / (R * (R - 1)), without, level)
+    return _jackknifed((total @ total - own.sum()) / (R * (R - 1)), without, level, _noise_of_a_square(x))
+
+
+def _noise_of_a_square(x: np.ndarray) -> float:
+    """What noise alone makes of a square: tr Sigma^2/tr Sigma/R, in one dimension the mean's variance.
+
+    tr S^2 of the sample covariance S is too large, by about (tr S)^2/(R-1): freed of that as for normal noise.
+    """
+    R, off = len(x), x - x.mean(axis=0)
+    S = off @ off.T / (R - 1)  # (R, R), with the traces of the sample covariance and of its square
+    trace, trace_sq = np.trace(S), np.sum(S * S)
+    trace_sq = (trace_sq - trace**2 / (R - 1)) * (R - 1) ** 2 / ((R - 2) * (R + 1))
+    return float(max(0.0, trace_sq) / trace / R) if trace > 0 else 0.0
 
 
 def norm_sq_from(g: Any, level: float = 0.95) -> Estimate:
@@ -155,7 +168,9 @@ def _enough(R: int) -> int:
     return R
 
 
-def _jackknifed(at: float, without: np.ndarray, level: float) -> Estimate:
+def _jackknifed(at: float, without: np.ndarray, level: float, second: float = 0.0) -> Estimate:
+    """t errors to both sides, and t^2 of the second order, as (m + t e)^2 has it: near 0 the first tells nothing."""
     R = len(without)
-    half = stdtrit(R - 1, (1 + level) / 2) * np.sqrt((R - 1) / R * np.sum((without - without.mean()) ** 2))
+    t = stdtrit(R - 1, (1 + level) / 2)
+    half = t * np.sqrt((R - 1) / R * np.sum((without - without.mean()) ** 2)) + t**2 * second
     return Estimate(float(at), float(at - half), float(at + half))

@@ -22,7 +22,7 @@ from fastfedpg.verify.others.statements import STATEMENTS, parts, sizes
 from fastfedpg.verify.report import Verification, done, unseen
 from fastfedpg.verify.verdict import UNDECIDED, Row, decided
 
-FILE, TABLE, PARTS = own_files.CLAIMS, "claims.csv", "parts"
+FILE, TABLE, PARTS = own_files.CLAIMS, own_files.CLAIMS_TABLE, "parts"
 
 
 class Claims(NamedTuple):
@@ -71,7 +71,7 @@ def words_of(out: Path) -> str:
 
 def _clear(out: Path) -> None:
     clear_parts(out)
-    for file in [*(out / PARTS).glob("[0-9][0-9].json"), out / TABLE, out / FILE]:
+    for file in [*out.glob(own_files.CLAIMED), out / TABLE, out / FILE]:
         file.unlink(missing_ok=True)
 
 
@@ -115,7 +115,7 @@ def as_csv(rows: Sequence[Row]) -> str:
         line: dict[str, Any] = {"statement": row.problem, "paper": said.says if said else ""}
         line |= {"where": said.where if said else "", "about": said.about if said else ""}
         line |= {"row": row.claim, "asks": row.says, "measured": number(found.value if found else None)}
-        line |= {"low": number(low), "high": number(high), "noise": "" if found is None else not found.exact}
+        line |= {"low": number(low), "high": number(high), "comparisons": row.comparisons}
         lines.append(line | {"verdict": row.words, "note": row.note})
     writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
     writer.writeheader()

@@ -14,7 +14,7 @@ from fastfedpg.verify.claims.lemmas import Unsettled
 from fastfedpg.verify.listening import say
 from fastfedpg.verify.others.methods import METHODS, Methods
 from fastfedpg.verify.test_case import Subject
-from fastfedpg.verify.verdict import Measured, Row, claim, exactly, near
+from fastfedpg.verify.verdict import UNDECIDED, Measured, Row, claim, exactly, near
 
 MOVED = 1e-12
 """By how much a second start is moved, to see whether rounding grows; and the least that anything is known to."""
@@ -151,11 +151,17 @@ def biased(name: str, found: Stop) -> Row:
 
 
 def unbiased(name: str, found: Stop, average: Stop, **more: Any) -> Row:
-    """It stops at theta*, at every eta; next to FedAvg-PG's distance there is nothing."""
+    """It stops at theta*, at every eta; next to FedAvg-PG's distance there is nothing.
+
+    Open where what a stop is known to could turn it.
+    """
     says = f"||theta - theta*|| <= {NOTHING:g} of FedAvg-PG's, every eta"
     measured = Measured(float(found.distance[0]), slack=float(found.slack[0]))
     right = NOTHING * average.distance
-    return claim(name, says, found.distance, right, bound=False, measured=measured, note=_words(found), **more)
+    row = claim(name, says, found.distance, right, bound=False, measured=measured, note=_words(found), **more)
+    at_most, at_least = found.distance + found.slack, found.distance - found.slack
+    known = (at_most <= right).all() or (at_least > right).any()
+    return row if known else replace(row, margin=None, verdict=UNDECIDED)
 
 
 def _slack(found: Stop) -> float:
