@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
 MARKDOWN = re.compile(r"(<!-- markdown: (?P<command>[^\n]+?) -->\n).*?(<!-- end -->\n)", flags=re.S)
 STUDIES = ("point-mass", "cart-pole", "thermostats", "half-cheetah-vel")
+SERIES = ("speedup", "heterogeneity", "local-steps", "communication", "momentum", "participation")
 PICTURES = {
     "main/curves.png": "compare-curves.png",
     "main/sensitivity.png": "compare-sensitivity.png",
@@ -36,6 +37,8 @@ PICTURES = {
     **{f"{name}/curves.png": f"study-{name}.png" for name in STUDIES},
     "studies/suite/profiles.png": "suite-profiles.png",
     "point-mass/agents.png": "study-point-mass-agents.png",
+    **{f"studies/{name}/series.png": f"series-{name}.png" for name in SERIES},
+    "studies/phases/phases.png": "phases.png",
 }
 
 
