@@ -19,6 +19,7 @@ from fastfedpg import ALGORITHMS, simulate, with_oracle  # noqa: E402
 from fastfedpg.algorithms.combine import krum, mixing  # noqa: E402
 from fastfedpg.runtime import Schedule, collect, layout_of, message_sizes, program, simulate_records  # noqa: E402
 from fastfedpg.runtime.placement import TASKS  # noqa: E402
+from fastfedpg.runtime.result import extras  # noqa: E402
 
 N = 16
 TABULAR = ref.small_problem(N=N, S=4, A=3, seed=3)
@@ -46,7 +47,8 @@ def collectives(name, oracle, shards, participants=None):
     what = (METHODS[name], problem.oracle, layout)
     given = (layout.place(problem.tasks, TASKS), layout.place(problem.ids, TASKS), (), np.zeros(1, np.int32))
     parts = program.begin(*what, *given, np.zeros((1, 12)))
-    return COLLECTIVE.findall(program.advance.lower(*what, *given, parts, 0, 2).compile().as_text())
+    logged = tuple(extras(problem, METHODS[name], np.zeros(12)))
+    return COLLECTIVE.findall(program.advance.lower(*what, *given, parts, 0, 2, extras=logged).compile().as_text())
 
 
 def equal(one, two, exactly):

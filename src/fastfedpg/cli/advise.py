@@ -113,7 +113,8 @@ def write(found: "Advice", stem: Path) -> list[Path]:
     from fastfedpg.files import write_text
 
     bars = [Bar(c.method.label, c.samples, c.bytes) for c in found.costs]
-    title = f"{found.name}: {found.best.method.label}, {'a correction pays' if found.corrects else 'noise decides'}"
+    verdict = found.reason().partition(":")[0]
+    title = f"{found.name}: {found.best.method.label}, {verdict}"
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         files = advice_picture(stem, title, found.balance, bars, found.unit)

@@ -30,11 +30,6 @@ class Advice(NamedTuple):
         return self.costs[0]
 
     @property
-    def corrects(self) -> bool:
-        """Whether the advised method corrects local steps."""
-        return self.best.method.name != "fedavg_pg"
-
-    @property
     def chosen(self) -> str:
         """The settings that were chosen, or stayed, in words."""
         args = self.config.choice("algorithm").args
@@ -57,6 +52,8 @@ class Advice(NamedTuple):
             return (
                 f"noise decides: with {apart} the agents' own drift is small beside it, and a correction would not pay"
             )
+        if name == "centralised_pg":
+            return f"neither noise nor drift decides: with {apart} one averaged step a round is enough for this target"
         times = math.inf if plain is None else plain.toll / self.best.toll
         worse = f"without one FedAvg-PG would cost {times:.3g} times as much" if times < math.inf else "it pays"
         return f"drift decides: with {apart} a correction pays; {worse}"

@@ -12,10 +12,11 @@ from fastfedpg.experiment.advice_given import Advice
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.problem import PRIVATE
-from fastfedpg.experiment.tried import SHARES, by_trial, try_out
+from fastfedpg.experiment.tried import LARGER, SHARES, by_trial, try_out
 from fastfedpg.precision import float64
 from fastfedpg.theory import Measured, advice, measure, truncation_bound
 from fastfedpg.theory.advice import Cost, Landscape, Method
+from fastfedpg.theory.estimates import Estimate
 
 REPLICAS, FIRST = 32, 8
 """Estimates of each agent at most, and how many are tried first."""
@@ -57,13 +58,18 @@ def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> 
     theta, R = np.atleast_2d(base.problem.theta0)[0], min(FIRST, replicas)
     while True:
         m = measure(base.problem, theta, R, config.first_seed)
-        at, notes = _landscape(base, m, theta)
+        at, notes, hidden = _landscape(base, m, theta)
         wanted = PART * at.gap if target is None else target / base.here.scale
+        if wanted >= at.gap:
+            raise InputError(
+                f"target = {wanted * base.here.scale:.3g} is met where the problem begins: the first gap is "
+                f"{at.gap * base.here.scale:.3g}; ask for a smaller one"
+            )
         costs = [advice.cost(method, at, wanted, eta) for method in methods]
         best = advice.ranked(costs)[0]
         ends = [[advice.cost(x, end, wanted, eta) for x in methods] for end in advice.cases(at, *m.zeta_sq[1:])]
         regret = advice.regret(best.method, ends)
-        if regret <= REGRET or math.isinf(best.rounds) or replicas <= R:
+        if replicas <= R or (not hidden and (regret <= REGRET or math.isinf(best.rounds))):
             break
         R = min(2 * R, replicas)
     if math.isinf(best.rounds):
@@ -75,7 +81,8 @@ def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> 
             f"what the best would; it takes about {_needed(m, at)}: --replicas {_needed(m, at)}"
         )
     balances = [advice.balance(at.sigma_sq, z, at.N) for z in m.zeta_sq]
-    etas = [float(f"{share * best.eta:.3g}") for share in SHARES] if eta is None else [eta]
+    shares = LARGER + SHARES if hidden else SHARES
+    etas = [float(f"{share * best.eta:.3g}") for share in shares] if eta is None else [eta]
     tried = try_out(plan(_followed(config, best), base), etas, wanted)
     costs = by_trial(_best_of_each(costs), tried)
     return Advice(
@@ -118,16 +125,18 @@ def _methods(config: Config, base: Plan) -> Iterator[Method]:
                     yield Method(name, H, each * (H + 4), traffic, syncs, B_over_B0=0.25)
 
 
-def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, list[str]]:
+def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, list[str], bool]:
     """What was measured as numbers to reckon with; where noise hides one, its upper end, and that is said."""
-    notes = []
-    norm_sq, L = m.norm_sq.mean, m.L.mean
-    if m.norm_sq.low <= 0 < m.norm_sq.high:
-        norm_sq = m.norm_sq.high
-        notes.append(f"||grad J||^2 can't be told from noise: its upper end, {norm_sq:.3g}, is reckoned with")
-    if m.L.low <= 0 < m.L.high:
-        L = m.L.high
-        notes.append(f"L can't be told from noise: its upper end, {L:.3g}, is reckoned with")
+    notes, told = [], []
+    for name, found in (("||grad J||^2", m.norm_sq), ("L", m.L)):
+        hidden = found.low <= 0 < found.high
+        told.append(found.high if hidden else found.mean)
+        if hidden:
+            notes.append(
+                f"{name} can't be told from noise by {m.replicas} estimates of each agent: its upper end, "
+                f"{found.high:.3g}, is reckoned with, and steps may be too small; {_to_tell(found, m.replicas)}"
+            )
+    norm_sq, L = told
     if not (norm_sq > 0 and L > 0):
         raise InputError("the gradient is zero where the problem begins: there is nothing to learn from; give --theta0")
     known = base.here
@@ -138,7 +147,11 @@ def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, l
         gap = float(jax.jit(known.gap(base.config.tau))(theta))
     mu = min(norm_sq / gap, 2 * L)
     sigma_sq = m.sigma_sq.mean if m.sigma_sq.mean > ROUNDING * norm_sq else 0.0
-    return Landscape(gap, mu, L, sigma_sq, max(0.0, m.zeta_sq.mean), base.problem.N), notes
+    return (
+        Landscape(gap, mu, L, sigma_sq, max(0.0, m.zeta_sq.mean), base.problem.N),
+        notes,
+        told != [m.norm_sq.mean, m.L.mean],
+    )
 
 
 def _refuse_target(
@@ -159,6 +172,14 @@ def _needed(m: Measured, at: Landscape) -> int:
     edge = (1 - 1 / at.N) * at.sigma_sq / at.N
     apart = max(abs(m.zeta_sq.mean - edge), half / 30)
     return max(2 * m.replicas, math.ceil(m.replicas * (half / apart) ** 2))
+
+
+def _to_tell(found: Estimate, R: int) -> str:
+    """How many estimates would tell a number from 0, if it is what it seems to be: errors fall like R^-1/2."""
+    if found.mean <= 0:
+        return "how many would tell is not known: more trajectories (--B) tell sooner"
+    needed = max(2 * R, math.ceil(R * ((found.mean - found.low) / found.mean) ** 2))
+    return f"it takes about {needed}: --replicas {needed}"
 
 
 def _best_of_each(costs: list[Cost]) -> list[Cost]:

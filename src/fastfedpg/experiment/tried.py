@@ -24,6 +24,10 @@ SHARES = (1.0, 1 / 4, 1 / 16, 1 / 64)
 is left."""
 
 
+LARGER = (16.0, 4.0)
+"""And where noise hides ||grad J||^2 or L, so that the model's is for their upper ends, and may be far too small."""
+
+
 class Tried(NamedTuple):
     """The step size with which the target comes first, the gaps that it was seen to have, and the rounds it takes."""
 

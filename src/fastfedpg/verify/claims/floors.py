@@ -224,6 +224,6 @@ def in_NHT(subject: Subject, effort: Effort) -> tuple[list[Row], Sweep]:
 
 
 def about(name: str, says: str, found: Estimate, what: float, note: str) -> Row:
-    """A slope whose whole interval lies within ABOUT of a number; a steeper one is more than was promised."""
+    """A slope whose whole interval lies within ABOUT of a number; one whose interval is outside fails."""
     says = f"|{says} {-what:+g}| <= {ABOUT:g}" if what else f"|{says}| <= {ABOUT:g}"
-    return near(name, says, found, what, ABOUT, note=f"slope {found.mean[0]:.3f}; {note}", describes=(False, True))
+    return near(name, says, found, what, ABOUT, note=f"slope {found.mean[0]:.3f}; {note}")
