@@ -60,6 +60,12 @@ def advised(config: Config) -> tuple[str, Advice | None]:
     return next(c.method.name for c in found.costs if c.method.name in METHODS), found
 
 
+def asks_the_same(folder: Path) -> bool:
+    """Whether a stored comparison has all methods, each at its best step size, at one budget of samples."""
+    named = all((folder / method / "config.toml").is_file() for method in METHODS)
+    return named and not {"communication", "speedup"} & {*folder.parts}
+
+
 def score(name: str, folder: Path) -> tuple[str, list[str]]:
     """One comparison: what was advised, and who won; whether that is right is printed."""
     there = [method for method in METHODS if (folder / method / "config.toml").is_file()]
@@ -67,15 +73,15 @@ def score(name: str, folder: Path) -> tuple[str, list[str]]:
     chosen, found = advised(from_toml(folder / there[0] / "config.toml"))
     right = chosen in winners
     balance = "" if found is None else f"{found.balance[0]:9.3g}"
-    print(f"{name:<21} {balance:>9}  {chosen:<12} {'right' if right else 'WRONG':<6} {' = '.join(winners)}", flush=True)
+    print(f"{name:<28} {balance:>9}  {chosen:<12} {'right' if right else 'WRONG':<6} {' = '.join(winners)}", flush=True)
     return chosen, winners
 
 
 def run() -> None:
     """Every study and every quick comparison, and the score."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
-    print(f"{'comparison':<21} {'balance':>9}  {'advised':<12} {'':<6} best, and what can't be told from it")
-    stored = sorted(file.parent for file in STUDIES.rglob("compare.toml"))
+    print(f"{'comparison':<28} {'balance':>9}  {'advised':<12} {'':<6} best, and what can't be told from it")
+    stored = sorted(file.parent for file in STUDIES.rglob("compare.toml") if asks_the_same(file.parent))
     hits = [score(str(folder.relative_to(STUDIES)), folder) for folder in stored]
     for k, (name, words) in enumerate(QUICK.items()):
         folder = out / str(k)

@@ -27,7 +27,9 @@ SMALL = 8.5
 
 def look(k: int) -> dict[str, Any]:
     """How the k-th method is drawn; its dash and marker are its own up to 49 methods."""
-    return {"color": COLOURS[k % 7], "linestyle": DASHES[(k + k // 7) % 7], "marker": MARKERS[k % 7], "markersize": 5}
+    again = k // 7  # after seven, colours come again with another marker and another line
+    line, marker = DASHES[(k + again) % 7], MARKERS[(k + 3 * again) % 7]
+    return {"color": COLOURS[k % 7], "linestyle": line, "marker": marker, "markersize": 5}
 
 
 @contextmanager
