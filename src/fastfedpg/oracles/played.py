@@ -98,6 +98,10 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         assert game.policy.kl is not None
         return jnp.where(batch.episodes.alive, game.policy.kl(theta, other, batch.episodes.observations[:, :-1]), 0)
 
+    def entropy(theta: Theta, batch: Weighed) -> Costs:
+        assert game.policy.entropy is not None
+        return jnp.where(batch.episodes.alive, game.policy.entropy(theta, batch.episodes.observations[:, :-1]), 0)
+
     return Oracle(
         init,
         sample,
@@ -109,6 +113,7 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         transitions=transitions,
         B=B,
         kl=None if game.policy.kl is None else kl,
+        entropy=None if game.policy.entropy is None else entropy,
     )
 
 

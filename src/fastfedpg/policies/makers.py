@@ -178,6 +178,11 @@ class PolicyParts(NamedTuple):
         z, there = (self.network.output(xp, x, observation) for x in (theta, other))
         return self.head.kl(xp, theta, z, other, there)
 
+    def entropy(self, theta: Theta, observation: Rows) -> Any:
+        """The head's, given the network's output."""
+        xp = module(theta, observation)
+        return self.head.entropy(xp, theta, self.network.output(xp, theta, observation))
+
     def enter(self, theta: Theta, observation: Rows, M: Any) -> Rows:
         """x M, for the x that the network sees: another network, such as a critic's, can begin with it."""
         return self.seen.times(module(theta, observation, M), theta, observation, M)
@@ -200,4 +205,5 @@ def joined(seen: Input, network: Network, head: Any) -> Policy:
         moments,
         parts.surprise if hasattr(head, "surprise") else None,
         parts.kl,
+        None if getattr(head, "squash", False) else parts.entropy,
     )
