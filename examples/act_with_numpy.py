@@ -17,7 +17,8 @@ def numbers(policy, observation):
     """What the network makes of observations (…, o): logits side by side, or means."""
     x = np.asarray(observation, np.float64)
     if "shift" in policy:
-        x = np.clip((x - policy["shift"]) / policy["scale"], -10, 10)
+        x = (x - policy["shift"]) / policy["scale"]
+        x = np.clip(x, -10, 10) + np.sign(x) * np.log1p(np.maximum(np.abs(x) - 10, 0))
     if "steps" in policy:
         x = (x * policy["steps"]).sum(-1, keepdims=True)
     for k, after in enumerate(policy["layers"]):

@@ -2,7 +2,8 @@
 
 Observations (…, o) are rows of numbers, discrete ones by their number from 0. The arrays are, in the order of use:
 
-- `shift`, `scale`: for normalised observations, x = (observation - shift) / scale, clipped to [-10, 10];
+- `shift`, `scale`: for normalised observations, x = (observation - shift) / scale, and where |x| > 10, in x's place
+  sign(x) (10 + log(|x| - 9));
 - `steps`: for a table of several discrete observations, which are one number then, their sum with these factors;
 - `first`: discrete observations are rows of W0, from these on for each; their sum takes the place of x W0;
 - `layers`: tanh, cos or none, for each k what becomes of x `W{k}` + `b{k}`;
