@@ -69,7 +69,8 @@ def observed(space: Any) -> Any:
         bits = isinstance(leaf.space, theirs.MultiBinary)
         found = ours.box(int(np.prod(leaf.space.shape)), 0.0, 1.0) if bits else converted(leaf.space)
         if leaf.space is space:
-            return found
+            image = isinstance(found, ours.Box) and len(space.shape) > 1
+            return found._replace(shape=tuple(map(int, space.shape))) if image else found
         if isinstance(found, str):
             return f"{space}, in which '{leaf.name}' is {found}"
         if not isinstance(found, ours.Box):

@@ -21,6 +21,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.policies import networks
 from fastfedpg.policies.bits import Bits
 from fastfedpg.policies.heads import Softmax
+from fastfedpg.policies.images import CNN
 from fastfedpg.policies.inputs import OneHot
 from fastfedpg.policies.policy import Policy
 
@@ -30,6 +31,8 @@ def arrays(policy: Policy, theta: np.ndarray) -> dict[str, np.ndarray]:
     if policy.parts is None:
         raise InputError("a policy of one's own is Python code, and no arrays; keep its function and theta")
     seen, network, head = policy.parts
+    if isinstance(network, CNN):
+        raise InputError("a policy for images has convolutions, which the exported form has not; keep its theta")
     theta = np.asarray(theta, np.float64)
     layers = _layers(network, theta)
     if isinstance(head, Bits):  # a table still: of every action's log-probability
