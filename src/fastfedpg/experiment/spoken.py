@@ -8,6 +8,7 @@ import numpy as np
 from fastfedpg.errors import InputError
 from fastfedpg.gym_workers.faults import Wrong
 from fastfedpg.gym_workers.flatten import converted, observed, reader, writer
+from fastfedpg.policies.informed import beside
 from fastfedpg.spaces import Box, Discrete, Space, said
 
 
@@ -17,6 +18,8 @@ class Spoken(NamedTuple):
     observations: Space
     actions: Space
     native: tuple[Any, Any] | None = None
+    columns: int = 0  # of the context that the policy sees beside an observation
+    context: np.ndarray | None = None  # whose it is, if somebody's
 
     def like(self, env: Any) -> "Spoken":
         """In an environment's own spaces, which must be those that the policy knows."""
@@ -30,7 +33,15 @@ class Spoken(NamedTuple):
         return self._replace(native=native)
 
     def heard(self, observation: Any) -> tuple[np.ndarray, bool]:
-        """Rows of numbers (B, o), and whether it is a single observation."""
+        """Rows of numbers (B, o), with the context beside them, and whether it is a single observation."""
+        rows, one = self._shown(observation)
+        if not self.columns:
+            return rows, one
+        if self.context is None:
+            raise InputError("the policy sees its agent's context, too: say whose, as in load(folder, agent=0)")
+        return beside(np, self.observations, rows, self.context), one
+
+    def _shown(self, observation: Any) -> tuple[np.ndarray, bool]:
         space = self.observations
         if self.native is not None and self.native[0].shape is None and isinstance(observation, Mapping | tuple):
             try:

@@ -123,12 +123,15 @@ def last_steps(alive: Bool[Array, "B K"]) -> Bool[Array, "B K"]:
 
 
 def observe(game: Game, B: int) -> Callable[[Own, RngKey, int], tuple[Sums, Scalar]]:
-    """Sums of what B episodes at theta = 0 show: one observation for every step that was taken."""
+    """Sums of what B episodes at theta = 0 show: one observation for every step that was taken.
+
+    Of each its first o numbers: what comes after them is the agent's own context, and is told to nobody.
+    """
 
     def sums(own: Own, key: RngKey, o: int) -> tuple[Sums, Scalar]:
         theta = jnp.zeros(game.policy.size, jnp.result_type(float))
         episodes = game.play(theta, key, B)
-        seen = jnp.where(episodes.alive[..., None], episodes.observations[:, :-1], 0)
+        seen = jnp.where(episodes.alive[..., None], episodes.observations[:, :-1, :o], 0)
         n = episodes.alive.sum()
         add = lambda x: x.sum(axis=(0, 1))
         return Sums(n.astype(theta.dtype), add(seen), add(seen**2)), n.astype(count_dtype())
