@@ -12,7 +12,7 @@ from gymnasium import spaces as theirs
 
 from fastfedpg import InputError
 from fastfedpg.gym_workers.adapter import environments
-from fastfedpg.policies import cnn, make, plain
+from fastfedpg.policies import cnn, make
 from fastfedpg.spaces import Box, Discrete, MultiDiscrete, box
 
 IMAGE = box((9, 7, 2), 0.0, 255.0)
@@ -171,6 +171,3 @@ def test_what_is_no_image_is_refused_in_words(observations, settings, words):
 def test_what_else_is_refused():
     with pytest.raises(InputError, match="scales images by their own bounds"):
         make("cnn", IMAGE, Discrete(2), normalise=True)
-    policy, theta, _ = made()
-    with pytest.raises(InputError, match="convolutions, which the exported form has not"):
-        plain.arrays(policy, theta)
