@@ -7,6 +7,7 @@ import pytest
 
 import own_envs
 from fastfedpg import Config, InputError
+from fastfedpg.core import Sums
 from fastfedpg.envs import with_context
 from fastfedpg.experiment import checkpoints, finished_run, learned, run_folder
 from fastfedpg.experiment.config import from_toml
@@ -43,6 +44,18 @@ def test_it_is_read_and_copied_and_a_run_with_another_is_another(csv, tmp_path):
     other = plan(config(csv))
     assert who(again) == who(planned) != who(other)
     assert not finished_run._unequal(again.known, other.known), "J is of the same environments"
+
+
+def test_normalisation_measures_what_the_environment_shows_and_leaves_the_rest(csv):
+    """Sums of 4 numbers are sent, not of 6; theta begins with the shifts and log-scales of 6, of which the context's
+    are 0. Here n = 2, and x sums to 2 and its squares to 10: a mean of 1 and a standard deviation of 2."""
+    planned = plan(config(csv, normalise=True))
+    opening = planned.algorithm.exchanges[0]
+    state, _, _ = planned.algorithm.init(jnp.zeros(planned.policy.size), 2)
+    four = jnp.ones(4)
+    state, _ = opening.server(state, Sums(jnp.array(2.0), 2 * four, 10 * four), 0.5, jax.random.key(0))
+    found = np.asarray(planned.algorithm.policy(state))
+    np.testing.assert_allclose(found[:12], [1, 1, 1, 1, 0, 0, *[np.log(2)] * 4, 0, 0], rtol=1e-6)
 
 
 def test_a_learned_policy_acts_with_its_agents_own(csv):
