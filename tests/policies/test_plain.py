@@ -65,8 +65,8 @@ def case(name: str):
     return policy, rng.normal(size=policy.size), observations.astype(np.float64)
 
 
-def reader():
-    spec = importlib.util.spec_from_file_location("act_with_numpy", READER)
+def reader(file=READER):
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -107,12 +107,15 @@ def test_every_policy(name, tmp_path):
     np.savez(tmp_path / "policy.npz", allow_pickle=False, **plain.arrays(policy, theta))
     module = reader()
     read = module.read(tmp_path / "policy.npz")
-    found = {"act": module.act(read, observations)}
+    given = observations
+    if "images" in name:
+        given = reader(READER.with_name("act_on_images.py")).convolved(read, observations)
+    found = {"act": module.act(read, given)}
     if "choices" in read:
-        found |= {f"p{k}": p for k, p in enumerate(module.probabilities(read, observations))}
+        found |= {f"p{k}": p for k, p in enumerate(module.probabilities(read, given))}
     assert ("p0" in found) == (not isinstance(policy.parts.head, type(POLICIES["a regulator"].parts.head)))
     agree(name, found, observations, policy, theta)
-    one = module.act(read, observations[0])
+    one = module.act(read, given[0])
     np.testing.assert_allclose(one, found["act"][0], rtol=1e-12, atol=1e-12, err_msg="of a single observation")
 
 
@@ -124,7 +127,9 @@ class Given:
         self.standard_normal = lambda shape: noise.reshape(shape)
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if "several" not in name and name != "mlp"])
+@pytest.mark.parametrize(
+    "name", [name for name in POLICIES if "several" not in name and "images" not in name and name != "mlp"]
+)
 def test_chance_is_used_as_the_policy_uses_it(name):
     """The same numbers lead to the same actions."""
     policy, theta, observations = case(name)

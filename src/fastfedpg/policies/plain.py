@@ -7,7 +7,7 @@ Observations (…, o) are rows of numbers, discrete ones by their number from 0.
 - `steps`: for a table of several discrete observations, which are one number then, their sum with these factors;
 - `image`, `darkest`, `span`: for images, (observation - darkest) / span is laid out as (height, width, channels);
 - `strides`: for each k the step between windows of the image, whose product with `C{k}` (kernel, kernel, in, out),
-  summed, goes with `c{k}` through tanh; what comes out last is laid flat again;
+  summed, goes with `c{k}` through tanh; what comes out last is laid flat again: `examples/act_on_images.py`;
 - `first`: discrete observations are rows of W0, from these on for each; their sum takes the place of x W0;
 - `layers`: tanh, cos or none, for each k what becomes of x `W{k}` + `b{k}`;
 - `choices`: with discrete actions, how many numbers of the last layer are the logits of each of them;
