@@ -89,11 +89,26 @@ class Transitions(NamedTuple):
     ends: Any  # (B, n), whether nothing comes after it
 
 
+class Replay(NamedTuple):
+    """How a batch serves several steps: the gradient is asked on parts of it, also where theta has moved on.
+
+    `order(batch, key)` has a row for each step, `part(batch, row)` is that step's part, which `gradient` takes like a
+    batch. `far(theta, part)` says whether theta is too far from the policy that played it: then no more steps are taken
+    on this batch. `note(theta, batch)` are scalars to log once it has served.
+    """
+
+    order: Callable[[Batch, RngKey], Any]
+    part: Callable[[Batch, Any], Batch]
+    far: Callable[[Theta, Batch], Any] = lambda theta, part: False
+    note: Callable[[Theta, Batch], dict[str, Any]] = lambda theta, batch: {}
+
+
 class Oracle(NamedTuple):
     """What agent i can ask of its own environment.
 
     `gradient(theta, own, batch)` is an estimate of the gradient of J_i on a batch that `sample` played with the same
-    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost.
+    theta: Eq. (5), or Eq. (4) exactly; with `replay` also with another, and on parts of it. `steps(batch)` counts the
+    environment steps that the batch cost.
 
     The others are None where they can't be answered. `observe(own, key, o)` sums up observations of o numbers at
     theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
@@ -101,7 +116,9 @@ class Oracle(NamedTuple):
     sum(stop_gradient(credit) * log_prob) / B. `kl(theta, other, batch)` is KL(pi_theta || pi_other) where each step
     was taken, likewise (B, K). `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B` is how many
     trajectories an estimate has unless another number is asked for, 0 where nothing is played. Where `anywhere` is
-    true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta.
+    true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta. Where gradients
+    are divided by a scale, `scale(own)` is what this agent measured last, and `rescaled(own, scale)` goes on with that
+    of all agents, if it is positive.
     """
 
     init: Callable[[RngKey], Own]
@@ -116,12 +133,27 @@ class Oracle(NamedTuple):
     kl: Callable[[Theta, Theta, Batch], Float[Array, "B K"]] | None = None
     B: int | None = None
     anywhere: bool = False
+    replay: Replay | None = None
+    scale: Callable[[Own], Scalar] | None = None
+    rescaled: Callable[[Own, Scalar], Own] | None = None
 
 
 def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
     """The oracle, some of whose answers are given by others, which are handed its own answer and what was asked."""
     told: dict[str, Any] = {name: partial(answer, getattr(oracle, name)) for name, answer in answers.items()}
     return oracle._replace(**told)
+
+
+def once(oracle: Oracle) -> Oracle:
+    """The oracle, each of whose batches serves one step."""
+    return oracle._replace(replay=None)
+
+
+class Carried(NamedTuple):
+    """What the oracle keeps at an agent, and beside it what the agent's optimiser keeps from one round to the next."""
+
+    own: Own
+    optimiser: Any
 
 
 class Info(NamedTuple):

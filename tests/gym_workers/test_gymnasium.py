@@ -95,7 +95,7 @@ def test_episodes_are_those_of_a_plain_loop(make):
         np.testing.assert_array_equal(got.observations[j, n:], np.broadcast_to(observations[-1], (K + 1 - n, 4)))
         np.testing.assert_array_equal(got.rewards[j], rewards + [0] * (K - n))
         np.testing.assert_array_equal(got.alive[j], np.arange(K) < n)
-        assert got.terminated[j] == terminated
+        np.testing.assert_array_equal(got.terminated[j], terminated & (np.arange(K) == n - 1))
         assert np.isfinite(got.choices[j]).all()
     assert same(got, played(envs, policy, 0, theta, KEY, 10, K))
     assert same([x[:7] for x in got], played(envs, policy, 0, theta, KEY, 7, K))
@@ -155,7 +155,8 @@ def test_an_end_is_not_a_time_limit(make):
     got = played(envs, WALK, 0, jnp.array([0.0, 3.0]), KEY, 10, 30)
     assert 0 < got.terminated.sum() < 10
     assert not got.alive[:, 6:].any()
-    np.testing.assert_array_equal(got.terminated, got.observations[:, -1, 0] >= 10)
+    np.testing.assert_array_equal(got.terminated.any(axis=1), got.observations[:, -1, 0] >= 10)
+    assert not got.terminated[:, [0, 1, 2, 3, 4, *range(6, 30)]].any()
     cut = played(envs, WALK, 0, THETA, KEY, 10, 3)
     assert cut.alive.all()
     assert not cut.terminated.any()
@@ -409,7 +410,7 @@ def test_a_policy_that_has_diverged_is_not_the_environments_fault(make, capfd):
 def test_choices_that_overflow_are_the_policys_fault():
     """Warnings are errors here, and none is given."""
     envs, beat = rollout.Singles(Line), [0, 0]
-    out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones(2, bool)
+    out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones((2, 3), bool)
     wild = lambda theta, o, noise: np.exp(theta * (1 + 0 * noise)), lambda choice: choice
     rollout.play(envs, wild, np.full(1, 1e3), np.zeros((2, 3, 1)), [0, 1], out, (-9, 9), beat)
     observations, choices, rewards, alive, terminated = out

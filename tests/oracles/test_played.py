@@ -50,7 +50,7 @@ def saying(oracle, seed=53):
 def said(policy, theta, kept):
     """What it says of every state."""
     seen = jnp.arange(policy.width, dtype=float)[:, None]
-    return kept.centre + kept.scale * critic._forward(kept.network, lambda M: policy.enter(theta, seen, M))
+    return kept.centre + kept.scale * critic.forward(kept.network, lambda M: policy.enter(theta, seen, M))
 
 
 @pytest.mark.parametrize(("problem", "tau"), [(DENSE, 0.0), (SPARSE, 0.3)], ids=["dense", "sparse with entropy"])
@@ -125,7 +125,8 @@ def test_advantages_are_the_double_sum():
     alive = np.arange(5) < lengths[:, None]
     c, V = np.where(alive, rng.normal(size=(n, 5)), 0), rng.normal(size=(n, 6))
     zeros = jnp.zeros((n, 6, 1))
-    episodes = Episodes(zeros, zeros[:, :5], jnp.zeros((n, 5)), jnp.asarray(alive), jnp.asarray(ended))
+    ends = ended[:, None] & (np.arange(5) == lengths[:, None] - 1)
+    episodes = Episodes(zeros, zeros[:, :5], jnp.zeros((n, 5)), jnp.asarray(alive), jnp.asarray(ends))
     wanted = np.zeros((n, 5))
     for b, T in enumerate(lengths):
         for k in range(T):
@@ -212,7 +213,7 @@ def scripted(reward, observation, **settings):
             seen[5, 2], rewards[5, 2] = observation, reward
         seen, rewards = (jnp.where(task == 1, x, 0.5) for x in (seen, rewards))
         choices = policy.choose(theta, seen[:, :-1], policy.noise(key, (B, K), theta.dtype))
-        return Episodes(seen, choices, rewards, jnp.ones((B, K), bool), jnp.ones(B, bool))
+        return Episodes(seen, choices, rewards, jnp.ones((B, K), bool), jnp.zeros((B, K), bool))
 
     environments = Environments("scripted", box(1), Discrete(2), np.arange(2.0), go, 3, 0.9, **settings)
     return with_policy(environments, POLICY, "gpomdp", B=8, episodes=1)
@@ -240,7 +241,7 @@ def test_what_is_amiss_is_said_with_step_and_value(value, said):
     rewards, alive = np.full((2, 3), 0.5), np.ones((2, 3), bool)
     rewards[1, 1], alive[1, 2], rewards[1, 2] = value, False, 9.0
     seen = jnp.zeros((2, 4, 1))
-    episodes = Episodes(seen, seen[:, :3], jnp.asarray(rewards), jnp.asarray(alive), jnp.zeros(2, bool))
+    episodes = Episodes(seen, seen[:, :3], jnp.asarray(rewards), jnp.asarray(alive), jnp.zeros((2, 3), bool))
     found = explain_episodes(episodes, (0.0, 1.0))
     assert found.startswith(f"the reward of step 1 of trajectory 1 is {said}" if said else "")
     assert bool(found) == bool(said)

@@ -89,7 +89,7 @@ def build_known(config: Config, known: AnyProblem) -> Built:
 
     A finite MDP is an environment, where a policy or an oracle for environments was asked for.
     """
-    asked = known.played or config.policy is not None or config.oracle == "actor_critic"
+    asked = known.played or config.policy is not None or config.oracle in ("actor_critic", "ppo")
     environments = known.as_environments() if asked else None
     if environments is None:
         return Built(known, with_its_oracle(config, known))
