@@ -15,6 +15,7 @@ from fastfedpg.envs import frames as drawing
 from fastfedpg.envs.catalogue import cart_pole, office, pendulum, point_mass, probes, thermostats
 from fastfedpg.envs.gymnax import gymnax_environments
 from fastfedpg.errors import InputError
+from fastfedpg.oracles import critic
 from fastfedpg.policies import Policy
 from fastfedpg.spaces import Box, Discrete, box
 
@@ -148,6 +149,18 @@ def test_what_is_left_after_the_end():
     at_the_cut = run(5)
     assert at_the_cut.terminated[:, -1].all()
     assert at_the_cut.alive.all()
+
+
+def test_lanes_go_on_after_an_end():
+    """3 steps, a place in which nothing is done but to begin anew, 3 steps again: what a step led to follows it."""
+    policy = linear(box(1), Discrete(2))
+    compiled = jax.jit(lambda: play(counter(3), policy, 2.0, jnp.zeros(4), jax.random.key(0), 2, 7, restart=True))
+    lane = jax.tree.map(lambda x: np.asarray(x[1]), compiled())
+    np.testing.assert_array_equal(lane.rewards, [2, 4, 6, 0, 2, 4, 6])
+    np.testing.assert_array_equal(lane.observations[:, 0], [0, 1, 2, 3, 0, 1, 2, 3])
+    np.testing.assert_array_equal(lane.alive, [True, True, True, False, True, True, True])
+    np.testing.assert_array_equal(np.flatnonzero(lane.terminated), [2, 6])
+    np.testing.assert_array_equal(critic.age(jnp.asarray(lane.alive)[None])[0], [0, 1, 2, 0, 0, 1, 2])
 
 
 def test_the_compromise_is_the_shelter():

@@ -54,9 +54,9 @@ def same(one, other):
     return all(np.array_equal(x, y) for x, y in zip(one, other, strict=True))
 
 
-def played(envs, policy, task, theta, key, B, K):
+def played(envs, policy, task, theta, key, B, K, **how):
     """Episodes, without a program to be compiled."""
-    return envs.play(policy, jnp.int32(task), theta, key, B, K)
+    return envs.play(policy, jnp.int32(task), theta, key, B, K, **how)
 
 
 def by_hand(env, policy, theta, key, B, K):
@@ -168,6 +168,33 @@ def test_vector_environments_are_many_single_ones(make):
     assert 0 < want.terminated.sum() < 10
     for got in others:
         assert same(want, got)
+
+
+def test_lanes_go_on_in_single_and_vector_environments(make):
+    """A line ends at 10 or is cut after 6 steps; then a place without a step, and another start, from another seed.
+
+    Vector environments that are reset by hand have the same numbers; those that begin anew by themselves draw their
+    own starts; what begins an episode within another's last step is refused.
+    """
+    modes = (AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
+    envs = make([limited, *(partial(own_envs.vector, mode) for mode in modes)])
+    go = lambda i: played(envs, WALK, i, jnp.array([0.0, 3.0]), KEY, 5, 30, restart=True)
+    single, by_hand, by_itself = map(go, range(3))
+    assert same(single, by_hand)
+    for got in (single, by_itself):
+        seen, alive, ends = got.observations[..., 0], got.alive, got.terminated
+        over = alive[:, :-1] & ~alive[:, 1:]
+        assert over.sum() >= 5 * 3
+        assert (alive[:, 1:] | alive[:, :-1]).all(), "one place between two episodes"
+        np.testing.assert_array_equal(ends[:, :-1], over & (seen[:, 1:-1] >= 10))
+        begun = seen[:, 1:][~alive & (np.arange(30) < 29)]
+        assert begun.max() < 5
+        assert len(set(begun.tolist())) > 2
+        steps = np.where(alive, seen[:, 1:] - seen[:, :-1], 0)
+        assert {*np.unique(steps)} == {0, 1}
+        np.testing.assert_array_equal(got.rewards, np.where(alive, seen[:, 1:], 0))
+    with pytest.raises(InputError, match="segments need NextStep or Disabled"):
+        go(3)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def advantages(
 def age(alive: Bool[Array, "B K"]) -> Int[Array, "B K"]:
     """How many steps of its episode were taken before each."""
     k = jnp.arange(alive.shape[1])
-    return k - lax.cummax(jnp.where(alive, 0, k + 1), axis=1)
+    return jnp.maximum(k - lax.cummax(jnp.where(alive, 0, k + 1), axis=1), 0)
 
 
 def moments(x: Float[Array, "B K"], alive: Bool[Array, "B K"]) -> tuple[Any, Any, Any]:
