@@ -1,0 +1,37 @@
+"""Presets: settings of ours, by name; flags beside them win, and each can be planned."""
+
+import pytest
+
+from commands import command
+from fastfedpg.cli.parse_flags import base_file
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import presets
+from fastfedpg.experiment.config import from_toml
+
+
+@pytest.mark.parametrize("name", presets.known())
+def test_every_preset_says_what_it_is_and_has_a_policy_that_learns(name):
+    """Its minibatches divide a batch, which is looked at only when it is played."""
+    config = from_toml(presets.find(name))
+    args = config.choice("oracle").args
+    assert config.oracle == "ppo"
+    assert args["B"] * args["K"] % args["minibatches"] == 0
+    assert config.keep_optimiser
+    assert presets.said(name).endswith(".")
+
+
+def test_a_preset_gives_the_defaults(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = ("--B", 2, "--K", 4, "--minibatches", 1, "--epochs", 1, "--rounds", 1, "--evaluation-episodes", 1)
+    assert command("run", "--preset", "pendulum", *small, "--out", "one") == 0
+    stored = from_toml(tmp_path / "one" / "config.toml")
+    assert (stored.problem, stored.oracle, stored.keep_optimiser, stored.rounds) == ("gym:Pendulum-v1", "ppo", True, 1)
+    assert stored.get("B") == 2
+    assert stored.get("optimiser") == "adam"
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match="give one of them"):
+        base_file(["--config", "a.toml", "--preset", "pendulum"])
+    with pytest.raises(InputError, match=r"unknown preset 'pendulun'.*pendulum"):
+        presets.find("pendulun")
