@@ -256,7 +256,8 @@ class Problem(NamedTuple):
     agent's oracle, `evaluate(thetas, seeds)` is the edge where costs become rewards again. Where not every theta has a
     value, `why_undefined(theta)` says in words why this one has none, and nothing where it has one;
     `explain_batch(batch)` does so for what was played. `host_error()` is what an environment outside JAX has raised, of
-    which JAX says little; `release()` ends its processes until it is played again.
+    which JAX says little; `release()` ends its processes until it is played again. Where seeds start from policies of
+    their own, `start(seed)` is a seed's, and theta0 that of seed 0.
     """
 
     tasks: Task
@@ -268,6 +269,7 @@ class Problem(NamedTuple):
     explain_batch: Callable[[Batch], str] | None = None
     host_error: Callable[[], Exception | None] | None = None
     release: Callable[[], None] | None = None
+    start: Callable[[int], Any] | None = None
 
     @property
     def N(self) -> int:

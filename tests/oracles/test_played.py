@@ -13,7 +13,7 @@ from fastfedpg.core import estimate, key_for
 from fastfedpg.envs import Env, Environments, Episodes, Step, play
 from fastfedpg.experiment.plan import plan
 from fastfedpg.oracles import critic
-from fastfedpg.policies import linear, table
+from fastfedpg.policies import linear, mlp, table
 from fastfedpg.problems import Sparse, TabularProblem, as_environments, with_policy
 from fastfedpg.problems.with_policy import evaluation_key, explain_episodes
 from fastfedpg.runtime import Schedule, loop_records, message_sizes, simulate_records, walk
@@ -290,6 +290,17 @@ def test_evaluation_is_the_same_episodes_for_all_methods_and_others_for_each_see
     for algorithm, records in ((fast_fedpg(0.1, 1), loop_records), (scaffold_pg(0.1, 1), simulate_records)):
         begin = next(records(problem, algorithm, Schedule(1, seeds=6, theta0=thetas[0, 0], first_seed=3)))
         np.testing.assert_array_equal(begin.evaluation.J[[0, 5]], one)
+
+
+def test_every_seed_starts_from_a_policy_of_its_own():
+    """In Python as on the command line: two seeds differ at round 0, and a theta0 that is given stays."""
+    policy = mlp(box(1), Discrete(2), hidden=(2,))
+    problem = with_policy(ENVIRONMENTS, policy, "gpomdp", B=1, episodes=1)
+    starts = np.asarray(Schedule(1, seeds=2, first_seed=5).starts(problem))
+    np.testing.assert_array_equal(starts, [policy.init(key_for(seed, 0, "policy")) for seed in (5, 6)])
+    assert (starts[0] != starts[1]).any()
+    given = Schedule(1, seeds=2, theta0=starts[1]).starts(problem)
+    np.testing.assert_array_equal(given, [starts[1], starts[1]])
 
 
 def test_the_spread_over_seeds_has_the_error_of_the_episodes_in_it():

@@ -86,6 +86,7 @@ def with_policy(
         explain_batch=lambda batch: explain_episodes(batch.episodes, stated),
         host_error=environments.host_error,
         release=environments.release,
+        start=lambda seed: np.asarray(policy.init(key_for(seed, 0, "policy"))),
     )
 
 
