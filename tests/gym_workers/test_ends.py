@@ -31,6 +31,15 @@ def _book(tmp_path, monkeypatch):
     monkeypatch.setenv(noted_envs.TOP, str(os.getpid()))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _what_others_left():
+    """A million objects of other files' tests are looked through once, and not after each test here."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture
 def threads(monkeypatch):
     """Whether each call of the host came in the main thread."""
