@@ -35,3 +35,14 @@ def test_what_is_refused():
         base_file(["--config", "a.toml", "--preset", "pendulum"])
     with pytest.raises(InputError, match=r"unknown preset 'pendulun'.*pendulum"):
         presets.find("pendulun")
+
+
+def test_methods_with_ppo_are_compared_on_one_budget(tmp_path, monkeypatch, capsys):
+    """A batch is paid for once, however many steps it serves: with `reuse` both have as many rounds."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--problem", "point-mass", "--agents", 2, "--policy", "linear", "--oracle", "ppo", "--B", 2, "--K", 4)
+    small = ("--minibatches", 2, "--epochs", 1, "--rounds", 2, "--seeds", 1, "--evaluation-episodes", 1, "--H", 1)
+    methods = ("--algorithms", "fast_fedpg,reuse=true", "fedavg_pg", "--optimiser", "adam", "--keep-optimiser")
+    assert command("compare", *words, *small, *methods, "--out", "two") == 0
+    rounds = [from_toml(file).rounds for file in tmp_path.glob("two/*/config.toml")]
+    assert rounds == [2, 2]
