@@ -1,5 +1,6 @@
 """Context: a row of numbers for each agent, which its policy sees beside every observation and nobody else does."""
 
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -39,10 +40,15 @@ def with_context(environments: Environments, context: Any) -> Environments:
     space, columns = environments.observations, rows.shape[1]
     inner, frames = environments.play, environments.frames
 
-    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
+    def play(policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int, **how: Any) -> Episodes:
         own, told = jnp.asarray(task[1]).astype(jnp.asarray(theta).dtype), informed(policy, space, columns)
-        played = inner(told, task[0], jnp.concatenate([jnp.asarray(theta), own]), key, B, K)
+        played = inner(told, task[0], jnp.concatenate([jnp.asarray(theta), own]), key, B, K, **how)
         return played._replace(observations=beside(jnp, space, played.observations, own))
+
+    def going_on(
+        policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int, restart: bool = False
+    ) -> Episodes:
+        return play(policy, task, theta, key, B, K, restart=restart)
 
     def drawn(policy: Policy, theta: np.ndarray, agent: int, *how: Any) -> list[np.ndarray]:
         assert frames is not None
@@ -53,7 +59,7 @@ def with_context(environments: Environments, context: Any) -> Environments:
         environments,
         observations=widened(space, columns),
         tasks=(environments.tasks, rows),
-        play=play,
+        play=going_on if "restart" in inspect.signature(inner).parameters else play,
         frames=None if frames is None else drawn,
         one=lambda i: with_context(environments.only(i), rows[i : i + 1]),
         context=rows,
