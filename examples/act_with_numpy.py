@@ -1,4 +1,4 @@
-"""Act with a policy that `ff.load(…).export("policy.npz")` wrote: copy the four functions, which need NumPy alone.
+"""Act with a policy that `ff.load(…).export("policy.npz")` wrote: copy the functions, which need NumPy alone.
 
 python examples/act_with_numpy.py learns a small one first, for which it does need fastfedpg.
 """
@@ -13,11 +13,25 @@ def read(path):
         return dict(file)
 
 
+def convolved(policy, x):
+    """What convolutions make of images (…, height width channels) between 0 and 1, laid flat."""
+    x = x.reshape(*x.shape[:-1], *policy["image"])
+    for k, s in enumerate(policy["strides"]):
+        W, b = policy[f"C{k}"], policy[f"c{k}"]
+        h, w = ((n - len(W)) // s + 1 for n in x.shape[-3:-1])
+        window = lambda i, j, x=x, s=s, h=h, w=w: x[..., i : i + s * (h - 1) + 1 : s, j : j + s * (w - 1) + 1 : s, :]
+        x = np.tanh(sum(window(i, j) @ W[i, j] for i in range(len(W)) for j in range(len(W))) + b)
+    return x.reshape(*x.shape[:-3], -1)
+
+
 def numbers(policy, observation):
     """What the network makes of observations (…, o): logits side by side, or means."""
     x = np.asarray(observation, np.float64)
     if "shift" in policy:
-        x = np.clip((x - policy["shift"]) / policy["scale"], -10, 10)
+        x = (x - policy["shift"]) / policy["scale"]
+        x = np.clip(x, -10, 10) + np.sign(x) * np.log1p(np.maximum(np.abs(x) - 10, 0))
+    if "image" in policy:
+        x = convolved(policy, (x - policy["darkest"]) / policy["span"])
     if "steps" in policy:
         x = (x * policy["steps"]).sum(-1, keepdims=True)
     for k, after in enumerate(policy["layers"]):

@@ -115,11 +115,11 @@ class Oracle(NamedTuple):
     theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
     theta, own, batch)` the weight of its score, both (B, K) and 0 where an episode has ended: `gradient` is that of
     sum(stop_gradient(credit) * log_prob) / B. `kl(theta, other, batch)` is KL(pi_theta || pi_other) where each step
-    was taken, likewise (B, K). `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B` is how many
-    trajectories an estimate has unless another number is asked for, 0 where nothing is played. Where `anywhere` is
-    true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta. Where gradients
-    are divided by a scale, `scale(own)` is what this agent measured last, and `rescaled(own, scale)` goes on with that
-    of all agents, if it is positive.
+    was taken, and `entropy(theta, batch)` that of pi_theta there, likewise (B, K). `tabular()` tells a `Tabular`,
+    `transitions(batch)` a `Transitions`. `B` is how many trajectories an estimate has unless another number is asked
+    for, 0 where nothing is played. Where `anywhere` is true a batch does not depend on theta, or there is none:
+    `gradient` may then be asked at any theta. Where gradients are divided by a scale, `scale(own)` is what this agent
+    measured last, and `rescaled(own, scale)` goes on with that of all agents, if it is positive.
     """
 
     init: Callable[[RngKey], Own]
@@ -132,6 +132,7 @@ class Oracle(NamedTuple):
     tabular: Callable[[], Tabular] | None = None
     transitions: Callable[[Batch], Transitions] | None = None
     kl: Callable[[Theta, Theta, Batch], Float[Array, "B K"]] | None = None
+    entropy: Callable[[Theta, Batch], Float[Array, "B K"]] | None = None
     B: int | None = None
     anywhere: bool = False
     replay: Replay | None = None

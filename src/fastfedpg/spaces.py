@@ -27,10 +27,14 @@ class MultiDiscrete(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A vector of real numbers between bounds, which may be infinite; arrays of other shapes are laid flat."""
+    """A vector of real numbers between bounds, which may be infinite; arrays of other shapes are laid flat.
+
+    Where it was laid flat, `shape` may say from which shape: to most it is a vector all the same.
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    shape: tuple[int, ...] = ()
 
     @property
     def width(self) -> int:
@@ -46,14 +50,18 @@ class Box(NamedTuple):
 Space: TypeAlias = Discrete | MultiDiscrete | Box
 
 
-def box(width: int, low: float = -math.inf, high: float = math.inf) -> Box:
-    """A box with the same bounds on every side.
+def box(width: int | tuple[int, ...], low: float = -math.inf, high: float = math.inf) -> Box:
+    """A box with the same bounds on every side; of an array that is laid flat, such as an image, by its shape.
 
     Example:
         >>> box(2, 0, 1)
-        Box(low=(0, 0), high=(1, 1))
+        Box(low=(0, 0), high=(1, 1), shape=())
+        >>> box((8, 8, 3), 0, 255).width
+        192
     """
-    return Box((low,) * width, (high,) * width)
+    shape = () if isinstance(width, int) else width
+    n = width if isinstance(width, int) else math.prod(width)
+    return Box((low,) * n, (high,) * n, shape)
 
 
 def said(space: Space) -> str:
@@ -61,5 +69,6 @@ def said(space: Space) -> str:
     if isinstance(space, Box):
         sides = {*zip(space.low, space.high, strict=True)}
         bounds = f"{min(space.low):g} to {max(space.high):g}" if len(sides) > 1 else "{:g} to {:g}".format(*sides.pop())
-        return f"Box of {space.width} number{'s' * (space.width != 1)} ({bounds})"
+        size = "x".join(map(str, space.shape)) or f"{space.width}"
+        return f"Box of {size} number{'s' * (space.width != 1)} ({bounds})"
     return f"{type(space).__name__}({space.n})"

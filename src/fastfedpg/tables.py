@@ -65,6 +65,7 @@ POLICIES = Table(
         "linear": "policies.makers:linear",
         "fourier": "policies.makers:fourier",
         "mlp": "policies.makers:mlp",
+        "cnn": "policies.images:cnn",
         "bits": "policies.bits:bits",
     },
     given=("observations", "actions", "normalise"),

@@ -217,8 +217,9 @@ def test_actions_become_what_the_environment_takes(space, ours, choice, action):
 
 def test_spaces_that_can_not_be_used(make):
     made = lambda **more: partial(Line, **more)
-    with pytest.raises(InputError, match=r"observations of agent 1 are Dict\(.*FlattenObservation"):
-        make([Line, made(observations=theirs.Dict(a=theirs.Discrete(2)))])
+    text = theirs.Dict(a=theirs.Discrete(2), room=theirs.Tuple([theirs.Discrete(3), theirs.Text(4)]))
+    with pytest.raises(InputError, match=r"agent 1 are Dict\(.*, in which 'room.1' is Text\(.*FlattenObservation"):
+        make([Line, made(observations=text)])
     with pytest.raises(InputError, match=r"actions of agent 0 are MultiBinary\(3\)"):
         make([made(actions=theirs.MultiBinary(3))])
     with pytest.raises(InputError, match=r"agents 0 and 2 differ: Discrete\(2\) and Discrete\(3\)"):

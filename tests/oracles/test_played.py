@@ -360,7 +360,7 @@ def test_one_episode_has_no_others():
         ),
         (
             {"oracle": "gpomdp"},
-            r"problem 'point-mass' is played by a policy .*--policy \(table, linear, fourier, mlp, bits\)",
+            r"problem 'point-mass' is played by a policy .*--policy \(table, linear, fourier, mlp, cnn, bits\)",
         ),
         ({"oracle": "gpomdp", "policy": "linar"}, "unknown policy 'linar'; did you mean 'linear'"),
         ({"oracle": "gpomdp", "policy": "table"}, "a table has a row for each: take linear or mlp"),

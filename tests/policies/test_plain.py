@@ -27,6 +27,8 @@ POLICIES = {
     "gaussian, clipped": policies.mlp(box(3), BOUNDED, hidden=(5,)),
     "gaussian, squashed": policies.linear(box(3), BOUNDED, squash=True, learn_std=False, log_std=-0.5),
     "gaussian, without bounds": policies.linear(box(3), box(2), normalise=True),
+    "of images": policies.cnn(box((6, 5, 2), -4, 8), Discrete(3), channels=(3, 2), kernel=2, hidden=(4,)),
+    "of images, gaussian": policies.cnn(box((4, 3), 0, 1), BOUNDED, channels=(2,), hidden=()),
     "a regulator": policies.regulator(3, 2, noise=0.3),
     "a regulator without noise": policies.regulator(3, 2),
 }
@@ -58,7 +60,8 @@ def case(name: str):
     """A policy, a theta and observations, some of them far away; drawn from a seed."""
     rng, policy = np.random.default_rng(len(name)), POLICIES[name]
     sizes = SIZES.get(name)
-    observations = rng.normal(size=(9, 3)) * 4 if sizes is None else rng.integers(0, sizes, (9, len(sizes)))
+    width = policy.width if "images" in name else 3
+    observations = rng.normal(size=(9, width)) * 4 if sizes is None else rng.integers(0, sizes, (9, len(sizes)))
     return policy, rng.normal(size=policy.size), observations.astype(np.float64)
 
 

@@ -15,6 +15,7 @@ import pytest
 from scipy import integrate, stats
 
 from fastfedpg import InputError
+from fastfedpg.envs.catalogue.cart_pole import cart_pole
 from fastfedpg.mdp import finite
 from fastfedpg.policies import POLICIES, log_linear, make, takes
 from fastfedpg.spaces import Box, Discrete, MultiDiscrete, box
@@ -380,13 +381,39 @@ def test_a_shifted_and_scaled_world_with_its_moments_is_the_same_world(network):
     np.testing.assert_array_equal(policy.log_prob(theta, x, choice), plain.log_prob(theta[6:], x, choice))
 
 
-def test_what_did_not_move_is_not_scaled_and_what_is_far_is_clipped():
+def test_what_did_not_move_is_not_scaled_and_what_is_far_is_eased():
+    """10 + log(1 + (1e9 - 7) - 10) and its mirror image, whose scale is 0.1; and at most 10 + log(1 + 1e30)."""
     policy = make("linear", box(2), box(2), True, {"learn_std": False})
     identity = np.array([0, 0, 0, 0, 1.0, 0, 0, 1, 0, 0])
     theta = policy.normalise(identity, np.array([7.0, 0]), np.array([0.0, 0.1]))
     mean = lambda *x: policy.choose(theta, np.array(x), np.zeros(2)).tolist()
     assert mean(7.5, 0.2) == pytest.approx([0.5, 2])
-    assert mean(1e9, -1e9) == [10, -10]
+    assert mean(1e9, -1e9) == pytest.approx([10 + np.log(1e9 - 16), -10 - np.log(1e10 - 9)], rel=1e-14)
+    assert mean(17, -1) == pytest.approx([10, -10], rel=1e-14)
+    for t in (np.float32, np.float64):
+        with np.errstate(over="ignore"):  # as where it is played
+            far = policy.choose(theta.astype(t), np.array([3e38, -3e38], t), np.zeros(2, t))
+        np.testing.assert_allclose(far, [10 + np.log(1e30), -10 - np.log(1e30)], rtol=1e-6)
+
+
+def test_all_of_a_carts_track_is_told_apart_after_normalisation():
+    """Measured as a run measures: from the sums of what a policy at theta = 0 sees. NumPy's answer is JAX's.
+
+    The slope beyond 10 standard deviations is 1/(1 + |y| - 10); at 2.4 m, which are 35 of them, 1/26.
+    """
+    carts = cart_pole(agents=2)
+    policy = make("linear", carts.observations, box(1), True, {"learn_std": False})
+    pushes = make("linear", carts.observations, carts.actions)
+    task = jax.tree.map(lambda x: x[0], carts.tasks)
+    seen = carts.play(pushes, task, np.zeros(pushes.size), jax.random.key(0), 16, 60)
+    x = np.asarray(seen.observations[:, :-1])[np.asarray(seen.alive)]
+    assert 10 * x[:, 0].std() < 2.4, "or else it would be no test"
+    theta = policy.normalise(np.r_[np.zeros(8), 1.0, np.zeros(4)], x.mean(axis=0), x.std(axis=0))
+    track = np.linspace(-2.4, 2.4, 97)[:, None] * np.eye(4)[0]
+    places = policy.choose(theta, track, np.zeros((97, 1)))[:, 0]
+    steps = np.diff(places)
+    assert steps.min() > 0.03 * steps.max()
+    np.testing.assert_allclose(policy.choose(jnp.asarray(theta), track, np.zeros((97, 1)))[:, 0], places, rtol=1e-12)
 
 
 # Makers
@@ -397,7 +424,7 @@ def test_what_did_not_move_is_not_scaled_and_what_is_far_is_clipped():
     [
         (
             ("mpl", BOX, Discrete(2)),
-            "policy 'mpl'; did you mean 'mlp'? (known: table, linear, fourier, mlp, bits)",
+            "policy 'mpl'; did you mean 'mlp'? (known: table, linear, fourier, mlp, cnn, bits)",
         ),
         (("mlp", BOX, Discrete(2), False, {"hiden": 3}), "'hiden'; did you mean 'hidden'? (known: hidden, log_std, "),
         (("table", BOX, Discrete(2)), "Box of 3 numbers (-inf to inf); a table has a row for each: take linear or mlp"),

@@ -24,7 +24,7 @@ NAMES = {
     "problem": PROBLEM,
     "algorithm": "An algorithm's name; auto, which follows `fastfedpg advise`; or your own, module:function.",
     "oracle": "exact, truncated, reinforce or gpomdp; in environments reinforce, gpomdp or actor_critic; or your own.",
-    "policy": "In environments: table, linear, fourier or mlp, or your own; Gaussian where actions are continuous.",
+    "policy": "In environments: table, linear, fourier, mlp, cnn, bits, or your own; Gaussian for continuous actions.",
 }
 GROUP = {"oracle": "gradient"}
 """Where help puts what is chosen, if not under its own name."""

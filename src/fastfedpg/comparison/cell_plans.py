@@ -25,6 +25,7 @@ SHARED = (
     "reward_range",
     "tau",
     "normalise",
+    "context",
     "evaluation_episodes",
     "seeds",
     "first_seed",

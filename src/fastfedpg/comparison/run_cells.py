@@ -279,7 +279,8 @@ def _describe(out: Path, comparison: Comparison, first: Plan, graphs: copies.Gra
     config = copies.described(first.config)
     copies.copy_files(out, first.config, first.here, first.theta0)
     copies.write_graphs(out, graphs)
-    settings = comparison.settings.but(problem=config.problem, theta0=config.theta0)
+    context = copies.described(comparison.settings).context
+    settings = comparison.settings.but(problem=config.problem, theta0=config.theta0, context=context)
     comparison = with_graphs(replace(comparison, settings=settings), graph_files.copy_name)
     head = f"# {run_folder.versions()}\n# Repeat with: fastfedpg compare --config THIS_FILE --out ANOTHER_FOLDER\n"
     text = own_files.name_runs(comparison.labels) + comparison.to_toml()

@@ -19,6 +19,9 @@ FEW = 8
 SOURCE = "source"
 """Of `arrays`, what a checkpoint may differ in: an environment may have been repaired."""
 
+CONTEXT = "context"
+"""Of `arrays`, what policies are told and the environments are not: runs with and without one can be compared."""
+
 Play = Callable[..., Episodes]
 """play(policy, task, theta, key, B, K, restart=False): B episodes of at most K steps, under jit and vmap. With
 `restart` B lanes of K steps, in which one episode follows the other."""
@@ -50,6 +53,8 @@ class Environments:
         one: the same with one of the agents, where more than its task must be left of the others.
         native: Gymnasium's own spaces of observations and actions, where it is Gymnasium's.
         fps: pictures in a second of its own time, where it says so.
+        context: (N, c), what each agent's policy observes beside what its environment shows: `with_context`.
+        shown: what that is, where there is a context.
     """
 
     name: str
@@ -71,6 +76,8 @@ class Environments:
     one: Callable[[int], "Environments"] | None = field(default=None, repr=False)
     native: tuple[Any, Any] | None = field(default=None, repr=False)
     fps: float | None = None
+    context: np.ndarray | None = field(default=None, repr=False)
+    shown: Space | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check what can be seen."""
@@ -96,7 +103,7 @@ class Environments:
         """The same environments with one of the agents; nothing is left of the others."""
         own = {"tasks": jax.tree.map(lambda x: x[i : i + 1], self.tasks)}
         if self.one is not None:
-            alone, names = self.one(i), ("tasks", "play", "source", "host_error", "frames", "release", "one")
+            alone, names = self.one(i), ("tasks", "play", "source", "host_error", "frames", "release", "one", "context")
             own = {name: getattr(alone, name) for name in names}
         return replace(self, **own, agents=self.agents[i : i + 1])
 
@@ -117,13 +124,13 @@ class Environments:
 
     def arrays(self) -> dict[str, Any]:
         """All that decides its numbers and can be seen, as it is compared."""
+        own, told = (self.tasks, {}) if self.context is None else (self.tasks[0], {CONTEXT: self.context})
         if self.made_of is not None:
-            known: dict[str, Any] = self.made_of.arrays()
-            return known
+            return {**self.made_of.arrays(), **told}
         settings = [self.gamma, self.reward_range, self.reward_scale, self.reward_offset]
-        tasks = {f"task {k}": np.asarray(x) for k, x in enumerate(jax.tree.leaves(self.tasks))}
+        tasks = {f"task {k}": np.asarray(x) for k, x in enumerate(jax.tree.leaves(own))}
         written = lambda x: np.frombuffer(repr(x).encode(), np.uint8)
-        return {SOURCE: written(self.source), "settings": written(settings), **tasks}
+        return {SOURCE: written(self.source), "settings": written(settings), **tasks, **told}
 
     def identity(self) -> list[Any]:
         """The arrays that a checkpoint must have in common with the run that goes on from it."""
@@ -142,6 +149,7 @@ class Environments:
             "agents": f"{self.N} ({', '.join(self.agents[:FEW])}{', …' * (self.N > FEW)})",
             "observations": said(self.observations),
             "actions": said(self.actions),
+            **({} if self.context is None else {"context": f"{self.context.shape[1]} of these are the agent's own"}),
             "horizon": f"{self.horizon} steps, unless K says otherwise",
             "gamma": f"{self.gamma:g}",
             "rewards": "no stated range" if stated is None else f"from {stated[0]:g} to {stated[1]:g}",

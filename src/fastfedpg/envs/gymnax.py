@@ -119,6 +119,7 @@ def _space(space: Any, name: str, what: str) -> Space:
     if kind == "Discrete":
         return Discrete(int(space.n))
     if kind == "Box":
-        sides = (np.broadcast_to(np.asarray(side, float), space.shape).ravel() for side in (space.low, space.high))
-        return Box(*(tuple(side.tolist()) for side in sides))
+        low, high = (np.broadcast_to(np.asarray(x, float), space.shape).ravel() for x in (space.low, space.high))
+        shape = tuple(space.shape) if len(space.shape) > 1 and what == "observation" else ()
+        return Box(tuple(low.tolist()), tuple(high.tolist()), shape)
     raise InputError(f"{name}: its {what} space is {space!r}; it must be Discrete or Box")

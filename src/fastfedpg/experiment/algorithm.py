@@ -1,7 +1,11 @@
 """The algorithm that a configuration names, with its settings."""
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import jax.numpy as jnp
 
 from fastfedpg import optimisers
 from fastfedpg.algorithms.wrappers.lasting import lasting
@@ -95,7 +99,15 @@ def with_opening(config: Config, algorithm: Algorithm, known: AnyProblem | None,
         )
     if not known.played or policy is None or policy.normalise is None:
         raise InputError(f"normalise is for observations in environments; problem '{known.name}' has none to measure")
-    return normalised(algorithm, known.sizes["observation"], policy.normalise)
+    context: Any = getattr(known, "context", None)
+    columns = 0 if context is None else context.shape[1]
+    return normalised(algorithm, known.sizes["observation"] - columns, partial(_padded, policy.normalise, columns))
+
+
+def _padded(normalise: Callable[..., Any], columns: int, theta: Any, mean: Any, std: Any) -> Any:
+    """A policy's `normalise`, given the moments of what an environment shows; a context stays as it is."""
+    more = lambda x, value: jnp.concatenate([x, jnp.full(columns, value, x.dtype)])
+    return normalise(theta, more(mean, 0), more(std, 1))
 
 
 def with_turns(config: Config, algorithm: Algorithm) -> Config:

@@ -258,8 +258,8 @@ def from_mapping(
         fitted = read_parameter(f"{where}: {name}", parameter, value)
         (read if name in SETTINGS else read["given"])[name] = fitted
     if folder is not None:
-        for name in ("problem", "theta0"):
-            if str(read.get(name) or "").endswith(".npz"):
+        for name in ("problem", "theta0", "context"):
+            if str(read.get(name) or "").endswith((".npz", ".csv")):
                 read[name] = str(folder / read[name])
         read["given"] = graph_files.renamed(read["given"], lambda name: str(folder / name))
     return Config(**read)

@@ -13,6 +13,9 @@ from fastfedpg.experiment.problem import is_file
 from fastfedpg.files import read_bytes, write_atomically
 from fastfedpg.problems import AnyProblem
 
+CONTEXT = "context.npz"
+"""The name of a context's copy."""
+
 
 def described(config: Config) -> Config:
     """The configuration as it stands in the run's own folder, beside copies of the files it names."""
@@ -20,6 +23,8 @@ def described(config: Config) -> Config:
         config = replace(config, problem="problem.npz")
     if config.theta0 is not None:
         config = replace(config, theta0="theta0.npz")
+    if config.context is not None:
+        config = replace(config, context=CONTEXT)
     return _with_graphs(config, graph_files.copy_name)
 
 
@@ -34,13 +39,17 @@ def _with_graphs(config: Config, name: Callable[[str], str]) -> Config:
 
 
 def copy_files(out: Path, config: Config, problem: AnyProblem | None, theta0: np.ndarray | None) -> None:
-    """The problem and the start that a configuration names."""
+    """The problem, the start and the context that a configuration names."""
     if problem is not None and is_file(config.problem):
         with write_atomically(out / "problem.npz") as part:
             problem.save(part)
     if theta0 is not None:
         with write_atomically(out / "theta0.npz") as part:
             np.savez(part, theta=theta0)
+    context: Any = getattr(problem, "context", None)  # only environments have one
+    if context is not None:
+        with write_atomically(out / CONTEXT) as part:
+            np.savez(part, context=context)
 
 
 Graphs: TypeAlias = dict[str, bytes]

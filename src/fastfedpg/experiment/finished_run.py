@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastfedpg.envs.environments import CONTEXT
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import budgets, exported, own_files, results, run_folder
 from fastfedpg.experiment.config import Config, from_toml
@@ -101,9 +102,10 @@ def _played(p: Plan, q: Plan) -> list[tuple[str, int, int]]:
 
 
 def _unequal(one: AnyProblem, other: AnyProblem) -> list[str]:
-    """The arrays in which two problems differ."""
+    """The arrays in which two problems differ, but for what policies alone are told: J is of the same environments."""
     here, there = one.arrays(), other.arrays()
-    return [n for n in {**here, **there} if n not in here or n not in there or not np.array_equal(here[n], there[n])]
+    names = [n for n in {**here, **there} if n != CONTEXT]
+    return [n for n in names if n not in here or n not in there or not np.array_equal(here[n], there[n])]
 
 
 def labels(folders: Sequence[Path], plans: Sequence[Plan]) -> list[str]:

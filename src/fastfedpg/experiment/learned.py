@@ -173,16 +173,21 @@ def load(folder: Path | str, seed: int | None = None, agent: int | None = None) 
         if agent is None:
             raise InputError(f"{folder}: every agent has its own policy: say whose, with agent=0 to {len(theta) - 1}")
         theta = theta[agent]
-    return Learned(planned, theta, *_acting(planned), agent)
+    return Learned(planned, theta, *_acting(planned, agent), agent)
 
 
-def _acting(planned: Plan) -> tuple[Policy, Spoken]:
+def _acting(planned: Plan, agent: int | None) -> tuple[Policy, Spoken]:
     own, played = planned.here.acting(), planned.here.as_environments()
     if own is not None:
         return own.policy, Spoken(own.observations, own.actions)
     assert planned.policy is not None
     assert played is not None
-    return planned.policy, Spoken(played.observations, played.actions, played.native)
+    if played.context is None:
+        return planned.policy, Spoken(played.observations, played.actions, played.native)
+    own = None if agent is None else played.context[agent]
+    return planned.policy, Spoken(
+        played.shown or played.observations, played.actions, played.native, played.context.shape[1], own
+    )
 
 
 def _config(folder: Path) -> Any:

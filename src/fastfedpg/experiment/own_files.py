@@ -17,7 +17,7 @@ RUNS = "# Its runs: "
 BEFORE = "before-restart"
 """The folder for what was there when a run began anew."""
 
-DESCRIBED = "config.toml", "problem.npz", "theta0.npz", "advice.json"
+DESCRIBED = "config.toml", "problem.npz", "theta0.npz", "context.npz", "advice.json"
 RESULTS = "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json", "curve.png", "curve.svg"
 COMPARISON = "compare.toml", "compared.toml", "tune.csv", "table.csv", "repeats.csv"
 PICTURES = "curves", "sensitivity", "policies", "agents"

@@ -6,12 +6,14 @@ import numpy as np
 
 from fastfedpg import policies, problems
 from fastfedpg.core import Evaluation, Problem
-from fastfedpg.envs import Environments
+from fastfedpg.envs import Environments, with_context
+from fastfedpg.envs.context import checked
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
 from fastfedpg.problems import PLAYED, AnyProblem, with_policy
+from fastfedpg.problems.context_file import read_context
 from fastfedpg.problems.npz import read_npz
 from fastfedpg.problems.user_function import is_own
 from fastfedpg.runtime import counting_oracle
@@ -59,7 +61,8 @@ def build(config: Config) -> Built:
     """What a configuration names, beside its algorithm."""
     if config.problem == PRIVATE or (is_own(config.problem) and config.parameters is not None):
         return Built(None, *_private(config))
-    built = build_known(config, problems.make(config.problem, config.problem_args, config.agents, config.reward_range))
+    made = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
+    built = build_known(config, in_context(config, made))
     check_seeds(config.seeds, np.shape(built.problem.theta0)[-1])
     known = built.known
     assert known is not None
@@ -83,6 +86,28 @@ def _started(config: Config, built: Built) -> Built:
     theta0 = _read_theta0(config, (built.policy.size,), "theta's length")
     start = np.broadcast_to(theta0, (config.seeds, built.policy.size))
     return built._replace(problem=built.problem._replace(theta0=start), theta0=theta0)
+
+
+def in_context(config: Config, known: AnyProblem, number: int | None = None, N: int | None = None) -> AnyProblem:
+    """A problem whose agents' policies are told the context that a configuration names, where it names one.
+
+    With a `number` it is the problem of that one among N agents: the file has a row for each, or its own alone.
+    """
+    if config.context is None:
+        return known
+    environments = known.as_environments() if known.played or config.policy is not None else None
+    if environments is None:
+        raise InputError(
+            f"context is for policies in environments; problem '{known.name}' is learned as a table or a gain, which "
+            f"sees its state alone: name one with --policy ({', '.join(policies.POLICIES)})"
+        )
+    rows = read_context(config.context)
+    try:
+        if number is not None and len(rows) != 1:
+            rows = checked(rows, N or 0)[number : number + 1]
+        return with_context(environments, rows)
+    except InputError as error:
+        raise InputError(f"{config.context}: {error}") from None
 
 
 def build_known(config: Config, known: AnyProblem) -> Built:
@@ -140,6 +165,10 @@ def _private(config: Config) -> tuple[Problem, np.ndarray | None]:
         raise InputError(
             f"problem '{config.problem}' says nothing of itself: give {agents}--parameters, theta's length (states x "
             "actions for a table), or --theta0"
+        )
+    if config.context is not None:
+        raise InputError(
+            f"problem '{config.problem}' is private, and so are contexts: give --context at the agents' sites"
         )
     config.choice("oracle")
     theta0 = None if config.theta0 is None else _read_theta0(config, (config.parameters,), "theta's length")

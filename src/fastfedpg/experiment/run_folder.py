@@ -22,7 +22,7 @@ from fastfedpg.experiment.copies import copy_files, described
 from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_text
 from fastfedpg.problems import AnyProblem
 
-FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", "problem.npz", "theta0.npz", "advice.json")
+FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", *own_files.DESCRIBED[1:])
 
 ADVICE = "advice.json"
 """Why the algorithm was chosen, where it was left open."""

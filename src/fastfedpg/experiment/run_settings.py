@@ -28,6 +28,12 @@ class RunSettings:
         "policy",
         "In environments: measure the observations' mean and spread once, before the first round, and keep them.",
     )
+    context: str | None = setting(
+        None,
+        "policy",
+        "In environments: a .csv or .npz file with a row of numbers for each agent, which its policy sees beside every "
+        "observation and nobody else does.",
+    )
     evaluation_episodes: int = setting(
         16, "policy", "In environments: episodes of each agent that say what a policy is worth, others for each seed."
     )

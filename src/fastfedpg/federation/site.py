@@ -10,7 +10,7 @@ from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.algorithm import algorithm_of, with_opening
 from fastfedpg.experiment.config import Config
-from fastfedpg.experiment.problem import Built, build_known, is_file, is_private
+from fastfedpg.experiment.problem import Built, build_known, in_context, is_file, is_private
 from fastfedpg.federation import protocol
 from fastfedpg.federation.agent import Site
 from fastfedpg.federation.terms import Keys
@@ -32,7 +32,9 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
         for k, v in config.flat().items()
         if k == "reward_range" or k.split(".")[0] in ("problem", "oracle", "policy")
     }
-    settled = json.dumps([number, own], default=str)
+    context = getattr(built.known, "context", None)
+    told = [] if context is None else [context.tolist()]
+    settled = json.dumps([number, own, *told], default=str)
     return Site(number, algorithm, problem, declared, tells, hashlib.sha256(settled.encode()).hexdigest())
 
 
@@ -41,10 +43,10 @@ def _library(config: Config, number: int) -> tuple[Built, int]:
     agents = None if file else config.agents
     every = problems.make(config.problem, config.problem_args, agents, config.reward_range)
     if file and config.agents is not None and every.N == 1:  # the site's own file has its own task alone
-        return build_known(config, every), config.agents
+        return build_known(config, in_context(config, every, number, config.agents)), config.agents
     if not 0 <= number < every.N:
         raise InputError(f"agent = {number}; problem '{config.problem}' has agents 0 to {every.N - 1}")
-    return build_known(config, every.only(number)), every.N
+    return build_known(config, in_context(config, every.only(number), number, every.N)), every.N
 
 
 def _own(config: Config, number: int) -> tuple[Built, int]:
@@ -57,10 +59,14 @@ def _own(config: Config, number: int) -> tuple[Built, int]:
     if not 0 <= number < config.agents:
         raise InputError(f"agent = {number}; with --agents {config.agents} they are numbered 0 to {config.agents - 1}")
     made = user_function.called(config.problem, number)
+    if isinstance(made, Problem) and config.context is not None:
+        raise InputError(
+            f"problem '{config.problem}' returns a Problem, which has its own policy; put the context there"
+        )
     if isinstance(made, Problem):
         return Built(None, _checked(config, made)), config.agents
     here = problems.own_environments(config.problem, config.problem_args, config.reward_range, number, made)
-    return build_known(config, here), config.agents
+    return build_known(config, in_context(config, here, number, config.agents)), config.agents
 
 
 def _checked(config: Config, made: Problem) -> Problem:

@@ -203,8 +203,10 @@ def _looked_at(pool: Pool, sent: list[Sent]) -> list[dict[str, Any]]:
     for i in order:
         for kind, example in (("observations", "FlattenObservation"), ("actions", "FlattenAction or TransformAction")):
             if isinstance(seen[i][kind], str):
+                right = "Box, Discrete or MultiDiscrete"
+                right += ", MultiBinary, or a Dict or Tuple of these" * (kind == "observations")
                 raise InputError(
-                    f"the {kind} of agent {i} are {seen[i][kind]}; they must be Box, Discrete or MultiDiscrete: a "
+                    f"the {kind} of agent {i} are {seen[i][kind]}; they must be {right}: a "
                     f"wrapper such as gymnasium.wrappers.{example} makes them so"
                 )
             if not seen[i][kind].width:
@@ -214,6 +216,10 @@ def _looked_at(pool: Pool, sent: list[Sent]) -> list[dict[str, Any]]:
                     f"the {kind} of agents 0 and {i} differ: {_told(seen[0][kind], seen[i][kind])}; "
                     "one policy needs one kind"
                 )
+        if seen[i]["names"] != seen[0]["names"]:
+            names = [", ".join(seen[k]["names"]) or "nothing" for k in (0, i)]
+            differ = f"the observations of agents 0 and {i} differ: {names[0]}, and {names[1]}"
+            raise InputError(f"{differ}; one policy needs the same names")
     return [seen[firsts[x.digest]] for x in sent]
 
 

@@ -1,7 +1,7 @@
 """Between Gymnasium's spaces and flat vectors of numbers."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,68 @@ def converted(space: Any) -> Any:
     return f"{space}"
 
 
+class Leaf(NamedTuple):
+    """A space inside a Dict or a Tuple: its keys, from outside in, and what it is."""
+
+    path: tuple[Any, ...]
+    space: Any
+
+    @property
+    def name(self) -> str:
+        """Its keys, as in room.heat or 0.speed."""
+        return ".".join(map(str, self.path))
+
+
+def leaves(space: Any, path: tuple[Any, ...] = ()) -> list[Leaf]:
+    """All that is inside a Dict, in the order of the names, or a Tuple, nested too; of any other space itself.
+
+    Names decide, and not who was declared first: agents whose factories say the same in another order are alike.
+    """
+    from gymnasium import spaces as theirs
+
+    inside: list[tuple[Any, Any]]
+    if isinstance(space, theirs.Dict):
+        inside = sorted(space.spaces.items(), key=lambda item: str(item[0]))
+    elif isinstance(space, theirs.Tuple):
+        inside = [*enumerate(space.spaces)]
+    else:
+        return [Leaf(path, space)]
+    return [leaf for key, each in inside for leaf in leaves(each, (*path, key))]
+
+
+def observed(space: Any) -> Any:
+    """Observations as one of our spaces, or words where there is none.
+
+    Of a Dict or a Tuple that is a Box of everything side by side: boxes and bits as they are, discrete ones one-hot.
+    """
+    from gymnasium import spaces as theirs
+
+    from fastfedpg import spaces as ours
+
+    low: list[float] = []
+    high: list[float] = []
+    for leaf in leaves(space):
+        bits = isinstance(leaf.space, theirs.MultiBinary)
+        found = ours.box(int(np.prod(leaf.space.shape)), 0.0, 1.0) if bits else converted(leaf.space)
+        if leaf.space is space:
+            image = isinstance(found, ours.Box) and len(space.shape) > 1
+            return found._replace(shape=tuple(map(int, space.shape))) if image else found
+        if isinstance(found, str):
+            return f"{space}, in which '{leaf.name}' is {found}"
+        if not isinstance(found, ours.Box):
+            found = ours.box(int(np.sum(found.n)), 0.0, 1.0)
+        low += found.low
+        high += found.high
+    return ours.Box(tuple(low), tuple(high))
+
+
 def described(env: Any) -> dict[str, Any]:
     """What the parent wants to know of an environment."""
     several = hasattr(env, "single_observation_space")
     kind = "single_" * several
     return {
-        "observations": converted(getattr(env, f"{kind}observation_space")),
+        "observations": observed(getattr(env, f"{kind}observation_space")),
+        "names": tuple(leaf.name for leaf in leaves(getattr(env, f"{kind}observation_space"))),
         "actions": converted(getattr(env, f"{kind}action_space")),
         "steps": getattr(getattr(env, "spec", None), "max_episode_steps", None),
         "part": int(env.num_envs) if several else PART,
@@ -46,8 +102,11 @@ def _sendable(*spaces: Any) -> Any:
 
 def reader(space: Any) -> Callable[[Any], Any]:
     """From an observation to its vector, or to what can be assigned to one; one outside the space's shape is wrong."""
+    inside = leaves(space)
+    if not any(leaf.space is space for leaf in inside):
+        return _gatherer(inside)
     start: Any = getattr(space, "start", None)
-    if hasattr(space, "n"):
+    if hasattr(space, "n") and start is not None:
         n = int(space.n)
 
         def number(x: Any) -> Any:
@@ -66,6 +125,60 @@ def reader(space: Any) -> Callable[[Any], Any]:
     if len(shape) == 1:
         return flat
     return lambda x: np.reshape(flat(x), -1)
+
+
+def _gatherer(inside: list[Leaf]) -> Callable[[Any], Any]:
+    """From an observation of a Dict or a Tuple to the numbers of all that is in it."""
+    parts = [(leaf, _hot(leaf.space, reader(leaf.space))) for leaf in inside]
+
+    def gathered(x: Any) -> Any:
+        found = []
+        for leaf, read in parts:
+            part = x
+            for key in leaf.path:
+                try:
+                    part = part[key]
+                except (KeyError, IndexError, TypeError):
+                    raise Wrong(f"the observation has no '{leaf.name}', and its space has") from None
+            try:
+                found.append(read(part))
+            except Wrong as why:
+                raise Wrong(f"'{leaf.name}' of the observation: {why}") from None
+        return np.concatenate(found)
+
+    return gathered
+
+
+def _hot(space: Any, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A reader whose discrete numbers are one-hot vectors, side by side; what is none stays as it is, laid flat."""
+    ours = converted(space)
+    if isinstance(ours, str) or not hasattr(ours, "n"):
+        return lambda x: np.reshape(read(x), -1)
+    n = np.reshape(ours.n, -1)
+    first, size = np.cumsum(n) - n, int(n.sum())
+
+    def hot(x: Any) -> Any:
+        numbers = np.reshape(read(x), -1)
+        if not ((numbers >= 0) & (numbers < n)).all():
+            raise Wrong(f"{x} is not in {space}")
+        vector = np.zeros(size)
+        vector[first + numbers.astype(int)] = 1
+        return vector
+
+    return hot
+
+
+def row(space: Any, batch: Any, j: int) -> Any:
+    """The observation of one environment among those of several: in a Dict or a Tuple each part has them all.
+
+    Last observations, which some vectors keep elsewhere, may be a list of whole ones.
+    """
+    inside = getattr(space, "spaces", None)
+    if isinstance(inside, Mapping) and isinstance(batch, Mapping):
+        return {key: row(each, batch[key], j) for key, each in inside.items()}
+    if isinstance(inside, tuple) and isinstance(batch, tuple):
+        return tuple(row(each, part, j) for each, part in zip(inside, batch, strict=True))
+    return batch[j]
 
 
 def writer(space: Any) -> Callable[[np.ndarray], Any]:

@@ -1,6 +1,5 @@
 """An episode as pictures."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,8 @@ def _episode(
     env: Any, policy: Any, beat: Any, theta: np.ndarray, noise: np.ndarray, seed: int, every: int
 ) -> list[np.ndarray]:
     read, write = reader(env.observation_space), writer(env.action_space)
-    now = np.zeros((1, math.prod(env.observation_space.shape or (1,))), noise.dtype)
     beat[0] = RESETTING
-    now[0] = read(env.reset(seed=seed)[0])
+    now = np.reshape(read(env.reset(seed=seed)[0]), (1, -1)).astype(noise.dtype)
     pictures = [drawn(env)]
     for k in range(len(noise)):
         beat[0] = k

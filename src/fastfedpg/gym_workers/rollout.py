@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastfedpg.gym_workers.faults import Refused, Wrong
-from fastfedpg.gym_workers.flatten import reader, writer
+from fastfedpg.gym_workers.flatten import reader, row, writer
 from fastfedpg.gym_workers.shared_memory import PART, POLICY, RESETTING
 
 STEP = "(observation, reward, terminated, truncated, info)"
@@ -61,7 +61,8 @@ class Vector:
 
     def __init__(self, env: Any) -> None:
         self.env, self.size = env, int(env.num_envs)
-        self.read = reader(env.single_observation_space)
+        self.space = env.single_observation_space
+        self.read = reader(self.space)
         self.write = writer(env.single_action_space)
         self.dtype = env.action_space.dtype
         # Environments of several modes may share one metadata: the environment itself knows better.
@@ -73,8 +74,9 @@ class Vector:
         beat[1] = 0
         self.over = np.zeros(self.size, bool)
         self.seeds = seeds + seeds[-1:] * (self.size - len(seeds))
-        for j, seen in enumerate(self.env.reset(seed=self.seeds)[0]):
-            observations[j] = self.read(seen)
+        began = self.env.reset(seed=self.seeds)[0]
+        for j in range(self.size):
+            observations[j] = self.read(row(self.space, began, j))
 
     def step(
         self, actions: np.ndarray, playing: list[int], begun: Begun, observations: np.ndarray, beat: Any
@@ -103,7 +105,7 @@ class Vector:
             observations[j] = self.read(seen[j])
         for j in playing:
             last = self.mode == "SameStep" and self.over[j]
-            observations[j] = self.read(about["final_obs"][j] if last else seen[j])
+            observations[j] = self.read(row(self.space, about["final_obs"] if last else seen, j))
         return [(j, rewards[j], terminated[j], truncated[j]) for j in playing]
 
 

@@ -21,6 +21,7 @@ ANSWERED_BY: dict[str, tuple[str, ...]] = {
     "log_prob": _PLAYED,
     "credit": _PLAYED,
     "kl": _PLAYED,
+    "entropy": _PLAYED,
     "transitions": _PLAYED,
     "tabular": ("exact", "truncated"),
     "anywhere": ("exact", "truncated"),

@@ -98,6 +98,10 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         assert game.policy.kl is not None
         return jnp.where(batch.episodes.alive, game.policy.kl(theta, other, batch.episodes.observations[:, :-1]), 0)
 
+    def entropy(theta: Theta, batch: Weighed) -> Costs:
+        assert game.policy.entropy is not None
+        return jnp.where(batch.episodes.alive, game.policy.entropy(theta, batch.episodes.observations[:, :-1]), 0)
+
     return Oracle(
         init,
         sample,
@@ -109,16 +113,20 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         transitions=transitions,
         B=B,
         kl=None if game.policy.kl is None else kl,
+        entropy=None if game.policy.entropy is None else entropy,
     )
 
 
 def observe(game: Game, B: int) -> Callable[[Own, RngKey, int], tuple[Sums, Scalar]]:
-    """Sums of what B episodes at theta = 0 show: one observation for every step that was taken."""
+    """Sums of what B episodes at theta = 0 show: one observation for every step that was taken.
+
+    Of each its first o numbers: what comes after them is the agent's own context, and is told to nobody.
+    """
 
     def sums(own: Own, key: RngKey, o: int) -> tuple[Sums, Scalar]:
         theta = jnp.zeros(game.policy.size, jnp.result_type(float))
         episodes = game.play(theta, key, B)
-        seen = jnp.where(episodes.alive[..., None], episodes.observations[:, :-1], 0)
+        seen = jnp.where(episodes.alive[..., None], episodes.observations[:, :-1, :o], 0)
         n = episodes.alive.sum()
         add = lambda x: x.sum(axis=(0, 1))
         return Sums(n.astype(theta.dtype), add(seen), add(seen**2)), n.astype(count_dtype())

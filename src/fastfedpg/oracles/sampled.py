@@ -195,6 +195,10 @@ def _oracle(
         log_pi, log_other = (finite.log_softmax_policy(x, S, A) for x in (theta, other))
         return jnp.sum(jnp.exp(log_pi) * (log_pi - log_other), axis=1)[batch.states]
 
+    def entropy(theta: Theta, batch: Trajectories) -> Float[Array, "B K"]:
+        log_pi = finite.log_softmax_policy(theta, S, A)
+        return -jnp.sum(jnp.exp(log_pi) * log_pi, axis=1)[batch.states]
+
     def transitions(batch: Trajectories) -> Transitions:
         """K - 1 steps: the state after the last is not drawn."""
         s, a, yes = batch.states, batch.actions, jnp.ones(batch.visited[..., 1:].shape, bool)
@@ -203,7 +207,7 @@ def _oracle(
 
     steps = lambda batch: batch.visited.size
     known = Oracle(lambda key: (), sample, gradient, steps)
-    return known._replace(log_prob=log_prob, credit=credit, transitions=transitions, kl=kl, B=B)
+    return known._replace(log_prob=log_prob, credit=credit, transitions=transitions, kl=kl, entropy=entropy, B=B)
 
 
 def _on_cpu(there: bool, compiled: Callable[..., Array], plain: Callable[..., Array], *given: Any) -> Array:

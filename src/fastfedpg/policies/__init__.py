@@ -1,6 +1,7 @@
 """Policies on a flat theta, for NumPy and JAX alike: a network for the observations, a distribution for the actions."""
 
 from fastfedpg.policies.bits import bits
+from fastfedpg.policies.images import cnn
 from fastfedpg.policies.makers import fourier, linear, log_linear, mlp, regulator, table
 from fastfedpg.policies.policy import Acting, Policy
 from fastfedpg.policies.settings import make, takes
@@ -11,6 +12,7 @@ __all__ = [
     "Acting",
     "Policy",
     "bits",
+    "cnn",
     "fourier",
     "linear",
     "log_linear",

@@ -66,6 +66,10 @@ class Bits(NamedTuple):
         """Over all actions."""
         return self.flat.kl(xp, theta, self.logits(xp, z), other, self.logits(xp, there))
 
+    def entropy(self, xp: Any, theta: Theta, z: Rows) -> Any:
+        """Over all actions; every bit counts alike, other than in `surprise`."""
+        return self.flat.entropy(xp, theta, self.logits(xp, z))
+
     def logits(self, xp: Any, z: Rows) -> Rows:
         """log pi(a) of every action."""
         return self.by_bit(xp, z).sum(-1)

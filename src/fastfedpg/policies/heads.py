@@ -66,6 +66,13 @@ class Softmax(NamedTuple):
         apart = xp.where(found, mine, 0) - xp.where(found, its, 0)
         return self.joined((xp.exp(mine) * apart).sum(-1, keepdims=True)).sum(-1)
 
+    def entropy(self, xp: Any, theta: Theta, z: Rows) -> Any:
+        """-sum_a pi(a) log pi(a), added over the choices; of what is not there, 0."""
+        log = self.parts(xp, z)
+        log = log - xp.log(xp.exp(log).sum(-1, keepdims=True))
+        told = xp.where(xp.isfinite(log), log, 0)
+        return -self.joined((xp.exp(log) * told).sum(-1, keepdims=True)).sum(-1)
+
     # One softmax needs no axis k: (…, 1) is what it takes and gives already.
 
     def parts(self, xp: Any, z: Rows) -> Any:
@@ -156,6 +163,14 @@ class Gaussian(NamedTuple):
         mine, its = self.log_stds(theta), self.log_stds(other)
         terms = its - mine + (xp.exp(2 * mine) + (z - there) ** 2) * xp.exp(-2 * its) / 2
         return (terms - 0.5).sum(-1)
+
+    def entropy(self, xp: Any, theta: Theta, z: Rows) -> Any:
+        """sum (log std + log h + log(2 pi e) / 2), of the choice before it is clipped; with `squash` there is none.
+
+        That of tanh(x) is the normal's and E[log(1 - tanh(x)^2)], an integral without a closed form.
+        """
+        known = self.log_stds(theta).sum(-1) + (self.constant + self.q / 2)
+        return known + xp.zeros(z.shape[:-1], theta.dtype)
 
     def log_stds(self, theta: Theta) -> Any:
         """Learned, or as given."""

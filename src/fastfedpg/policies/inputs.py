@@ -10,14 +10,17 @@ from fastfedpg.policies.arrays import Rows, Theta, module, still, times
 from fastfedpg.spaces import Box, Discrete, Space, said
 
 LIMIT = 10.0
-"""Normalised observations are clipped to [-LIMIT, LIMIT]."""
+"""Normalised observations are as they are up to here, and grow by the logarithm beyond: see `eased`."""
+
+FAR = 1e30
+"""What lies further beyond is seen there: so nothing overflows, and no number is larger than 80."""
 
 STILL = 1e-6
 """A component whose std is at most STILL max(1, |mean|) did not move: it is shifted, and its scale stays 1."""
 
 
 class Numbers(NamedTuple):
-    """A Box: the network sees x = observation, or with normalisation (observation - shift) exp(-log_scale), clipped.
+    """A Box: the network sees x = observation, or with normalisation (observation - shift) exp(-log_scale), eased.
 
     Shift and log-scale are the `frozen` = 2 o numbers with which theta then begins. They get no gradient.
     """
@@ -36,11 +39,27 @@ class Numbers(NamedTuple):
         if not self.frozen:
             return x
         frozen, o = still(xp, theta[: self.frozen]), self.width
-        return xp.minimum(xp.maximum((x - frozen[:o]) * xp.exp(-frozen[o:]), -LIMIT), LIMIT)
+        return eased(xp, (x - frozen[:o]) * xp.exp(-frozen[o:]))
 
     def times(self, xp: Any, theta: Theta, observation: Rows, M: Float[Any, "o q"]) -> Rows:
         """x M (…, q)."""
         return times(xp, self.seen(xp, theta, observation), M)
+
+
+def eased(xp: Any, x: Rows) -> Rows:
+    """x where |x| <= LIMIT, and sign(x) (LIMIT + log(1 + |x| - LIMIT)) beyond.
+
+    Shift and scale are measured once, while a policy that knows nothing plays: what a better one reaches later may be
+    many of those standard deviations away. CartPole's positions have one of about 0.1 m, and end at 2.4 m. Clipped, the
+    places beyond LIMIT would be one place to the policy. This is increasing everywhere, with the slope 1 at LIMIT, so
+    all places are told apart, and yet a sensor's wildest number stays small. The space's own bounds are no measure:
+    they are infinite, or far beyond anything that happens, in most environments.
+    """
+    if xp is np and np.abs(x).max(initial=0) <= LIMIT:  # the same to the bit, and most of the time
+        return x
+    near = xp.minimum(xp.maximum(x, -LIMIT), LIMIT)
+    beyond = x - near
+    return near + xp.sign(beyond) * xp.log1p(xp.minimum(abs(beyond), FAR))
 
 
 class OneHot(NamedTuple):

@@ -12,8 +12,8 @@ from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.policies import networks
 from fastfedpg.policies.arrays import Rows, Theta, module
 from fastfedpg.policies.heads import Head, gaussian, softmax
-from fastfedpg.policies.inputs import Input, Numbers, entered, with_moments
-from fastfedpg.policies.networks import Features, Network
+from fastfedpg.policies.inputs import Numbers, entered, with_moments
+from fastfedpg.policies.networks import Features
 from fastfedpg.policies.policy import Policy
 from fastfedpg.spaces import Box, Discrete, Space, box, said
 
@@ -27,7 +27,7 @@ def table(
     squash: bool = False,
 ) -> Policy:
     """A row of numbers for each observation: for discrete actions Eq. (2), with theta_{s,a} state after state."""
-    head = _head(actions, log_std, learn_std, squash)
+    head = head_of(actions, log_std, learn_std, squash)
     return joined(entered(observations, normalise), networks.table(observations, head.q), head)
 
 
@@ -66,7 +66,7 @@ def log_linear(
         >>> log_linear(lambda x: x**2, box(3), Discrete(4)).size
         12
     """
-    head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    head, seen = head_of(actions, log_std, learn_std, squash), entered(observations, normalise)
     if features is None:
         return joined(seen, networks.linear(seen, head.q, bias=isinstance(observations, Box)), head)
     shape = np.shape(features(np.zeros((2, 3, observations.width))))
@@ -93,7 +93,7 @@ def fourier(
         raise InputError(f"features = {features} and seed = {seed}; they must be at least 1 and 0")
     if not 0 < bandwidth < np.inf:
         raise InputError(f"bandwidth = {bandwidth:g}; it must be a positive number")
-    head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    head, seen = head_of(actions, log_std, learn_std, squash), entered(observations, normalise)
     check_fits(f"features = {features}", 8 * features * (seen.width + head.q), "take fewer")
     return joined(seen, networks.fourier(seen, features, bandwidth, seed, head.q), head)
 
@@ -111,7 +111,7 @@ def mlp(
     units = read_parameter("hidden", Parameter("hidden", SIZES, (64, 64), ""), hidden)
     if any(n < 1 for n in units):
         raise InputError(f"hidden = {hidden}; each layer has at least 1 unit, as in 64x64")
-    head, seen = _head(actions, log_std, learn_std, squash), entered(observations, normalise)
+    head, seen = head_of(actions, log_std, learn_std, squash), entered(observations, normalise)
     network = networks.mlp(seen, units, head.q)
     check_fits(f"hidden = {'x'.join(map(str, units))}", 8 * network.size, "take smaller layers")
     return joined(seen, network, head)
@@ -128,7 +128,8 @@ NEVER = 1e30
 """exp(-NEVER) is 0."""
 
 
-def _head(actions: Space, log_std: float, learn_std: bool, squash: bool) -> Head:
+def head_of(actions: Space, log_std: float, learn_std: bool, squash: bool) -> Head:
+    """The distribution that fits a space of actions."""
     if isinstance(actions, Box):
         return gaussian(actions, log_std, learn_std, squash)
     if squash:
@@ -139,14 +140,14 @@ def _head(actions: Space, log_std: float, learn_std: bool, squash: bool) -> Head
 class PolicyParts(NamedTuple):
     """theta is the input's numbers, then the network's, then the head's."""
 
-    seen: Input
-    network: Network
-    head: Any  # a `Head`, or one with the same methods
+    seen: Any  # an `Input`, or one with the same methods
+    network: Any  # likewise, a `Network`
+    head: Any  # a `Head`
 
     @property
     def last_layer(self) -> int:
         """How many numbers at the end of theta are the network's last layer's and the head's."""
-        own = self.network.last if isinstance(self.network, networks.MLP) else self.network.size
+        own = getattr(self.network, "last", self.network.size)
         return own + len(self.head.last)
 
     def init(self, key: Any) -> Any:
@@ -178,12 +179,17 @@ class PolicyParts(NamedTuple):
         z, there = (self.network.output(xp, x, observation) for x in (theta, other))
         return self.head.kl(xp, theta, z, other, there)
 
+    def entropy(self, theta: Theta, observation: Rows) -> Any:
+        """The head's, given the network's output."""
+        xp = module(theta, observation)
+        return self.head.entropy(xp, theta, self.network.output(xp, theta, observation))
+
     def enter(self, theta: Theta, observation: Rows, M: Any) -> Rows:
         """x M, for the x that the network sees: another network, such as a critic's, can begin with it."""
         return self.seen.times(module(theta, observation, M), theta, observation, M)
 
 
-def joined(seen: Input, network: Network, head: Any) -> Policy:
+def joined(seen: Any, network: Any, head: Any) -> Policy:
     """The policy of an input, a network and a head."""
     # Methods of values, and not closures: a policy is pickled to where it plays.
     parts, size = PolicyParts(seen, network, head), seen.frozen + network.size + len(head.last)
@@ -200,4 +206,5 @@ def joined(seen: Input, network: Network, head: Any) -> Policy:
         moments,
         parts.surprise if hasattr(head, "surprise") else None,
         parts.kl,
+        None if getattr(head, "squash", False) else parts.entropy,
     )

@@ -171,7 +171,7 @@ class Layer(NamedTuple):
 class MLP(NamedTuple):
     """Layers tanh(x W + b) of the hidden sizes, and x W + b last; each layer's W (in, out), then its b, in theta."""
 
-    x: Input
+    x: Any  # an `Input`, or one with the same methods
     first: Layer
     others: tuple[Layer, ...]
     size: int
@@ -202,7 +202,7 @@ class MLP(NamedTuple):
         return x
 
 
-def mlp(x: Input, hidden: tuple[int, ...], q: int) -> MLP:
+def mlp(x: Any, hidden: tuple[int, ...], q: int) -> MLP:
     """Its layers, one after the other."""
     layers, at = [], x.frozen
     for m, n in pairwise([x.width, *hidden, q]):

@@ -2,8 +2,12 @@
 
 Observations (…, o) are rows of numbers, discrete ones by their number from 0. The arrays are, in the order of use:
 
-- `shift`, `scale`: for normalised observations, x = (observation - shift) / scale, clipped to [-10, 10];
+- `shift`, `scale`: for normalised observations, x = (observation - shift) / scale, and where |x| > 10, in x's place
+  sign(x) (10 + log(|x| - 9));
 - `steps`: for a table of several discrete observations, which are one number then, their sum with these factors;
+- `image`, `darkest`, `span`: for images, (observation - darkest) / span is laid out as (height, width, channels);
+- `strides`: for each k the step between windows of the image, whose product with `C{k}` (kernel, kernel, in, out),
+  summed, goes with `c{k}` through tanh; what comes out last is laid flat again;
 - `first`: discrete observations are rows of W0, from these on for each; their sum takes the place of x W0;
 - `layers`: tanh, cos or none, for each k what becomes of x `W{k}` + `b{k}`;
 - `choices`: with discrete actions, how many numbers of the last layer are the logits of each of them;
@@ -20,6 +24,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.policies import networks
 from fastfedpg.policies.bits import Bits
 from fastfedpg.policies.heads import Softmax
+from fastfedpg.policies.images import CNN
 from fastfedpg.policies.inputs import OneHot
 from fastfedpg.policies.policy import Policy
 
@@ -37,6 +42,8 @@ def arrays(policy: Policy, theta: np.ndarray) -> dict[str, np.ndarray]:
     found: dict[str, Any] = {"layers": np.array([kind for kind, _, _ in layers])}
     for k, (_, W, b) in enumerate(layers):
         found |= {f"W{k}": W, f"b{k}": b}
+    if isinstance(network, CNN):
+        found |= _convolutions(network, theta)
     if isinstance(network, networks.Jointly):
         found |= {"steps": network.step, "first": np.zeros(1, int)}
     elif isinstance(seen, OneHot):
@@ -50,9 +57,20 @@ def arrays(policy: Policy, theta: np.ndarray) -> dict[str, np.ndarray]:
     return found | bounds | middle | {"std": np.exp(head.log_stds(theta)), "squash": np.array(head.squash)}
 
 
+def _convolutions(network: CNN, theta: np.ndarray) -> dict[str, Any]:
+    """How an image becomes what the first layer sees."""
+    seen, each = network.x, network.convolutions
+    found = {"image": np.array(seen.shape), "darkest": seen.low.values, "span": seen.span.values}
+    for k, x in enumerate(each):
+        own = theta[x.first : x.first + x.size].reshape(x.fan + 1, -1)
+        found[f"C{k}"], found[f"c{k}"] = own[:-1].reshape(x.kernel, x.kernel, x.taken[2], -1), own[-1]
+    return found | {"strides": np.array([x.stride for x in each], int)}
+
+
 def _layers(network: Any, theta: np.ndarray) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """What becomes of each layer's output, its W and its b."""
     network = network.rows if isinstance(network, networks.Jointly) else network
+    network = network.dense if isinstance(network, CNN) else network
     at = network.x.frozen
     own = theta[at : at + network.size]
     if isinstance(network, networks.MLP):

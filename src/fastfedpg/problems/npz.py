@@ -21,7 +21,7 @@ TABLE = ("P", "reward", "rho", "gamma", *DRAWN, *ABOUT)
 SPARSE = ("next", "p", "reward", "rho", "gamma", *DRAWN, *ABOUT)
 REGULATOR = ("A", "B", "Q", "R", "Sigma0", "gamma", "[noise]", "[F0]", *ABOUT)
 """The arrays of a file; those in brackets may be missing, and those in round ones say names, units and pictures."""
-LARGE = ("P", "next", "p", "reward", "rho", "A", "B", "Q", "R", "Sigma0", "F0", "theta")
+LARGE = ("P", "next", "p", "reward", "rho", "A", "B", "Q", "R", "Sigma0", "F0", "theta", "context")
 """All others are a number, two, or names."""
 LONGEST = 200
 """Letters of a name, which stands in tables and pictures."""

@@ -129,4 +129,4 @@ def _asked_somewhere(d: int) -> Oracle:
     """The counting oracle, whose answers depend on where they are asked for."""
     there = lambda theta, *given: theta[None, :1]
     gradient, kl = lambda theta, *given: theta, lambda theta, other, batch: (theta - other)[None, :1]
-    return _oracle(d)._replace(gradient=gradient, log_prob=there, credit=there, kl=kl)
+    return _oracle(d)._replace(gradient=gradient, log_prob=there, credit=there, kl=kl, entropy=there)

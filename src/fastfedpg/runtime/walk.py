@@ -154,6 +154,7 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int
         kl=lambda theta, other, batch: jnp.zeros((1, 1), theta.dtype),
         scale=lambda own: jnp.ones(()),
         rescaled=lambda own, scale: own,
+        entropy=lambda theta, batch: jnp.zeros((1, 1), theta.dtype),
     )
 
 
