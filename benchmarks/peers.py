@@ -59,6 +59,7 @@ PEER = "--env {env} --seed {seed} --budget {budget} --every {every} --episodes {
 OURS = "--first-seed {seed} --evaluation-episodes {episodes} --agents 1"
 METHODS = {
     "sb3-ppo": {"*": ("{peer}", "sb3_ppo.py", PEER)},
+    "rejax-ppo": dict.fromkeys(("CartPole-v1", "Pendulum-v1"), ("{peer}", "rejax_ppo.py", PEER)),
     "actor-critic": {
         "CartPole-v1": (
             sys.executable,

@@ -8,8 +8,10 @@ budget. It needs torch and stable-baselines3 in its own environment, and nothing
 import argparse
 import json
 import time
+from itertools import count
 
 import gymnasium
+import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
@@ -50,25 +52,34 @@ def schedule(value):
     return lambda left: first * left
 
 
-def played(model, norm, env, episodes, first, by_mode):
-    """The mean return of some episodes, seeded from `first` on."""
-    total = 0.0
-    for episode in range(episodes):
-        seen, over = env.reset(seed=first + episode)[0], False
-        while not over:
-            shown = seen if norm is None else norm.normalize_obs(seen)
-            action = model.predict(shown, deterministic=by_mode)[0]
-            seen, reward, terminated, truncated, _ = env.step(action)
-            total, over = total + float(reward), terminated or truncated
-    return total / episodes
+def played(model, norm, envs, first, by_mode):
+    """The mean return of an episode in each environment, seeded from `first` on; the policy acts for all at once.
+
+    Noise that depends on the state (gSDE) is drawn anew as often as in training.
+    """
+    seen = [env.reset(seed=first + k)[0] for k, env in enumerate(envs)]
+    total, alive = 0.0, list(range(len(envs)))
+    for step in count():
+        if not alive:
+            return total / len(envs)
+        if model.use_sde and not by_mode and step % model.sde_sample_freq == 0:
+            model.policy.reset_noise(len(alive))
+        shown = np.stack([seen[k] for k in alive])
+        actions = model.predict(shown if norm is None else norm.normalize_obs(shown), deterministic=by_mode)[0]
+        for k, action in zip(list(alive), actions, strict=True):
+            seen[k], reward, terminated, truncated, _ = envs[k].step(action)
+            total += float(reward)
+            if terminated or truncated:
+                alive.remove(k)
+    raise AssertionError
 
 
 class Evaluate(BaseCallback):
     """Before every batch that is due: both means, and the CPU time of all but evaluations."""
 
-    def __init__(self, env, norm, args, begun):
+    def __init__(self, envs, norm, args, begun):
         super().__init__()
-        self.env, self.norm, self.args, self.begun = env, norm, args, begun
+        self.envs, self.norm, self.args, self.begun = envs, norm, args, begun
         self.due, self.spent = 0, 0.0
 
     def evaluate(self):
@@ -76,7 +87,7 @@ class Evaluate(BaseCallback):
         start = time.process_time()
         first = 1_000_000 + 1000 * self.args.seed
         mean = {
-            name: played(self.model, self.norm, self.env, self.args.episodes, first, by_mode)
+            name: played(self.model, self.norm, self.envs, first, by_mode)
             for name, by_mode in (("mode", True), ("sampled", False))
         }
         self.spent += time.process_time() - start
@@ -103,13 +114,13 @@ def main():
     torch.set_num_threads(1)
     begun = time.process_time()
     values = {k: schedule(v) if k in ("learning_rate", "clip_range") else v for k, v in ZOO[args.env].items()}
-    count, normalise = values.pop("n_envs"), values.pop("normalize", False)
+    number, normalise = values.pop("n_envs"), values.pop("normalize", False)
     make = lambda: gymnasium.make(args.env, max_episode_steps=args.horizon)
     # A Monitor, which is usual, is left out: it counts returns that nobody asks for here.
-    envs = DummyVecEnv([make] * count)
+    envs = DummyVecEnv([make] * number)
     norm = VecNormalize(envs, gamma=values["gamma"]) if normalise else None
     model = PPO("MlpPolicy", norm or envs, seed=args.seed, device="cpu", **values)
-    evaluation = Evaluate(make(), norm, args, begun)
+    evaluation = Evaluate([make() for _ in range(args.episodes)], norm, args, begun)
     model.learn(args.budget, callback=evaluation)
     evaluation.evaluate()
 
