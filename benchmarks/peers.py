@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-ONE_THREAD = {f"{x}_NUM_THREADS": "1" for x in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
+ONE_THREAD = {f"{x}_NUM_THREADS": "1" for x in ("OMP", "OPENBLAS", "MKL")}
+ONE_THREAD["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
 MEANS = ("mode", "sampled")
 COLUMNS = (
     "task", "method", "seed", "threshold", "budget", "episodes",
@@ -166,15 +167,14 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     table = args.out / "peers.csv"
-    wanted = [
-        (s, TASKS[t]._replace(**({"budget": args.budget} if args.budget else {})), m)
-        for s in range(args.seeds)
-        for t in args.tasks
-        for m in args.methods
-        if command(m, TASKS[t], s, args.peer_python)
+    tasks = [TASKS[t]._replace(budget=args.budget or TASKS[t].budget) for t in args.tasks]
+    every = [
+        (s, t, m, command(m, t, s, args.peer_python)) for s in range(args.seeds) for t in tasks for m in args.methods
     ]
-    for number, (seed, task, method) in enumerate(wanted, 1):
-        if any((x["task"], x["method"], x["seed"]) == (task.env, method, str(seed)) for x in read(table)):
+    wanted = [x for x in every if x[-1] is not None]
+    for number, (seed, task, method, words) in enumerate(wanted, 1):
+        known = [(x["task"], x["method"], x["seed"], x["budget"]) for x in read(table)]
+        if (task.env, method, str(seed), str(task.budget)) in known:
             continue
         title, began = f"[{number}/{len(wanted)}] {task.env} {method} seed {seed}", time.monotonic()
 
@@ -184,8 +184,6 @@ def main() -> None:
             print(f"{title}: {words}", file=sys.stderr, flush=True)
 
         log = args.out / f"{task.env}-{method}-{seed}.jsonl"
-        words = command(method, task, seed, args.peer_python)
-        assert words is not None
         found = run(words, task, log, say)
         new = not table.exists()
         with table.open("a", newline="") as file:
