@@ -1,10 +1,11 @@
 """Steps and CPU seconds to a threshold: PPO of others, and later presets of ours, taking turns in one run.
 
 Each method is a child process with one thread that trains with one seed and evaluates itself: about every `every` steps
-it plays fresh episodes and prints a line of JSON, {"steps": …, "mode": …, "sampled": …, "cpu": …, "cpu_all": …}, the
-mean return of the policy's mode and of its own random actions, the CPU seconds without start and evaluations, and with
-them. A method has reached the threshold at the first evaluation whose mean does; it is ended when both means have.
-Without a threshold it goes on to its budget. Seeds are the outer loop, so that a busy machine slows all methods.
+it plays episodes that it does not train on, always the same ones, and prints a line of JSON, {"steps": …, "mode": …,
+"sampled": …, "cpu": …, "cpu_all": …}: the mean return of the policy's mode and of its own random actions, the CPU
+seconds without start and evaluations, and with them. A method has reached the threshold at the first evaluation whose
+mean does; it is ended when both means have. Without a threshold it goes on to its budget. Seeds are the outer loop, so
+that a busy machine slows all methods.
 
 Every finished run is a row of OUT/peers.csv and a file OUT/TASK-METHOD-SEED.jsonl; a run that is in the table is not
 made again.

@@ -52,7 +52,7 @@ def main():
         if steps >= due or steps + batch >= args.budget + batch:
             jax.block_until_ready(state)
             start = time.process_time()
-            mean = float(worth(state, jax.random.fold_in(jax.random.key(1_000_000 + args.seed), steps)))
+            mean = float(worth(state, jax.random.key(1_000_000 + args.seed)))
             spent, due = spent + time.process_time() - start, steps + args.every
             cpu = {"cpu": time.process_time() - begun - spent, "cpu_all": time.process_time()}
             print(json.dumps({"steps": steps, "mode": None, "sampled": mean, **cpu}), flush=True)
