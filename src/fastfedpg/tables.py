@@ -79,6 +79,8 @@ ENVIRONMENTS = Table(
         "pendulum": "envs.catalogue.pendulum:pendulum",
         "thermostats": "envs.catalogue.thermostats:thermostats",
         "half-cheetah-vel": "gym_workers.mujoco:half_cheetah_vel",
+        "half-cheetah-dir": "gym_workers.mujoco:half_cheetah_dir",
+        "walker2d-vel": "gym_workers.mujoco:walker2d_vel",
         "ant-dir": "gym_workers.mujoco:ant_dir",
     },
     given=("agents",),
