@@ -30,6 +30,7 @@ class Costs(NamedTuple):
     energy: Float[Array | np.ndarray, "*y"]  # euros
     discomfort: Float[Array | np.ndarray, "*y"]  # euros
     outside: Float[Array | np.ndarray, "*y"]  # hours with people, more than TENTH outside the comfort band
+    far: Float[Array | np.ndarray, "*y"]  # more than a degree
 
     @property
     def total(self) -> Float[Array | np.ndarray, "*y"]:
@@ -49,7 +50,7 @@ def costs(office: Office, hours: Hour) -> Costs:
     """Of each hour."""
     energy = hours.price * hours.energy
     away = hours.outside(office.preferred)
-    return Costs(energy, -reward(office, hours) - energy, (away > TENTH) * 1.0)  # type: ignore[arg-type]
+    return Costs(energy, -reward(office, hours) - energy, (away > TENTH) * 1.0, (away > 1) * 1.0)  # type: ignore[arg-type]
 
 
 def _hourly(office: Office, control: Control, key: RngKey) -> Callable[[Moment, Array], tuple[Moment, Log]]:
@@ -83,7 +84,7 @@ def year(office: Office, control: Control, seed: Int[Array, ""] | int) -> Costs:
         state, new = hourly(state, k)
         return (state, jax.tree.map(jnp.add, so_far, costs(office, new.hours))), None
 
-    nothing = Costs(*jnp.zeros(3))
+    nothing = Costs(*jnp.zeros(4))
     return lax.scan(step, (state, nothing), jnp.arange(YEAR))[0][1]
 
 

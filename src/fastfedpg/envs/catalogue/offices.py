@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from scipy.special import ndtri
 
 from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import jax_env
@@ -19,7 +20,7 @@ from fastfedpg.envs.catalogue import heat_pump, office
 from fastfedpg.envs.catalogue.fabric import APERTURE, Fabric, different, thermal
 from fastfedpg.envs.catalogue.office import AIR, PEOPLE, YEAR, Hour, price, scheduled, setpoints
 from fastfedpg.envs.catalogue.thermostats import WEEK, WORST, buildings, reward
-from fastfedpg.envs.catalogue.weather import Weather, begin, change, outdoors
+from fastfedpg.envs.catalogue.weather import Outdoors, Weather, begin, change, outdoors
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.errors import InputError
@@ -27,6 +28,9 @@ from fastfedpg.spaces import box
 
 AHEAD = 24
 """So many hours before they are expected people are seen coming."""
+
+_week = np.asarray(scheduled(np.arange(2 * WEEK)))
+_COMING = np.array([min(1 + int(_week[h + 1 :].argmax()), AHEAD) for h in range(WEEK)])  # hours, from each of a week
 
 SEEN = (*office.SEEN, "coming", "sun")
 """What a thermostat sees: what that of `office.py` does, then 1 - h / 12, with the h >= 1 hours until people are next
@@ -49,6 +53,7 @@ class Moment(NamedTuple):
     air: Float[Array, ""]
     mass: Float[Array, ""]
     weather: Weather
+    now: Outdoors  # what it is like in this weather, which is computed once and asked for twice
     odd: Bool[Array, ""]  # people do the opposite of the schedule
 
 
@@ -56,22 +61,21 @@ def start(hour: Int[Array, ""], key: RngKey) -> Moment:
     """An office at this hour, at 18 to 24 degrees throughout, in some weather."""
     warm, weather = jax.random.split(key)
     air = jax.random.uniform(warm, (), float, 18, 24)
-    return Moment(hour, air, air, begin(weather), jnp.bool_(False))
+    found = begin(weather)
+    return Moment(hour, air, air, found, outdoors(hour, found), jnp.bool_(False))
 
 
 def observe(task: Office, state: Moment) -> Float[Array, " o"]:
     """The numbers of SEEN, and after them the office's own, where it tells them."""
-    now = outdoors(state.hour, state.weather)
-    hours = 1 + jnp.argmax(scheduled(state.hour + jnp.arange(1, AHEAD + 1)).at[-1].set(True))
-    known = office.seen(state.hour, state.air, now.temperature, scheduled(state.hour) ^ state.odd)
-    seen = jnp.concatenate([known, jnp.stack([1 - hours / 12, 2 * now.irradiance - 1])])
+    known = office.seen(state.hour, state.air, state.now.temperature, scheduled(state.hour) ^ state.odd)
+    hours = jnp.asarray(_COMING)[state.hour % WEEK]
+    seen = jnp.concatenate([known, jnp.stack([1 - hours / 12, 2 * state.now.irradiance - 1])])
     return seen if task.context is None else jnp.concatenate([seen, jnp.asarray(task.context)])
 
 
 def advance(fabric: Fabric, state: Moment, action: Float[Array, "2"], key: RngKey) -> tuple[Moment, Hour]:
     """One hour: the heat pump brings the air to a set point by its end, or as near as its power allows."""
-    weather, flip = jax.random.split(key)
-    now = outdoors(state.hour, state.weather)
+    now, e = state.now, jax.random.normal(key, (4,), float)
     occupied = scheduled(state.hour) ^ state.odd
     sun = APERTURE * fabric.glass * now.irradiance
     given = sun / 2 + PEOPLE * occupied
@@ -82,8 +86,9 @@ def advance(fabric: Fabric, state: Moment, action: Float[Array, "2"], key: RngKe
     power = jnp.clip(missing * AIR / fabric.gain[..., 0, 0] / cop, -heat_pump.PUMP, heat_pump.PUMP)
     air, mass, mean = thermal(fabric, state.air, state.mass, now.temperature, given + power * cop, sun / 2)
     seen = Hour(state.hour, mean, now.temperature, occupied, power, price(state.hour))
-    odd = jax.random.uniform(flip) < jnp.where(state.odd, 0.6, 0.01)  # 2.5 hours, on average
-    return Moment(state.hour + 1, air, mass, change(state.weather, weather), odd), seen
+    weather, hour = change(state.weather, e[:3]), state.hour + 1
+    odd = e[3] < jnp.where(state.odd, ndtri(0.6), ndtri(0.01))  # 2.5 hours, on average
+    return Moment(hour, air, mass, weather, outdoors(hour, weather), odd), seen
 
 
 def environment(width: int) -> Env:

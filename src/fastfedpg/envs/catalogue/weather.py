@@ -44,11 +44,10 @@ def begin(key: RngKey) -> Weather:
     return Weather(*jax.random.normal(key, (3,), float))
 
 
-def change(weather: Weather, key: RngKey) -> Weather:
-    """The weather an hour later."""
+def change(weather: Weather, e: Float[Array, "3"]) -> Weather:
+    """The weather an hour later; e is standard normal."""
     rho = np.exp(-1 / HOURS)
-    e = np.sqrt(1 - rho**2) * jax.random.normal(key, (3,), float)
-    return Weather(*(r * z + e[k] for k, (r, z) in enumerate(zip(rho, weather, strict=True))))
+    return Weather(*(rho[k] * z + np.sqrt(1 - rho[k] ** 2) * e[k] for k, z in enumerate(weather)))
 
 
 def _swing(time: Array, period: float, peak: float) -> Array:
