@@ -1,7 +1,4 @@
-"""One thermostat for 32 offices that weigh comfort against energy differently, beside the rules of their managers.
-
-Prints what a year costs an office, whoever controls it, and draws offices.png.
-"""
+"""One thermostat for 32 offices that weigh comfort against energy differently, beside the rules of their managers."""
 
 import sys
 from pathlib import Path
@@ -27,7 +24,7 @@ def main(
     noisy: bool = False,
     out: Path = Path("offices"),
 ) -> None:
-    """Judge policies that were learned on `offices` beside rules, in the same weather years.
+    """What a year costs an office, whoever controls it: policies of runs and rules, in the same weather; and a picture.
 
     Args:
         runs: folders of runs, or NAME=FOLDER; where none is given, one is trained for a few minutes.
@@ -38,8 +35,6 @@ def main(
         noisy: play policies as they were trained, and not their means.
         out: the picture's name, without .png.
     """
-    if min(years, search_years) < 1:
-        raise ff.InputError(f"years = {years}, search_years = {search_years}; each must be at least 1")
     with jax.enable_x64(True):
         asked = [run.rpartition("=") for run in runs or [f"fast_fedpg={trained(rounds, spread)}"]]
         policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, _, folder in asked]
@@ -50,9 +45,9 @@ def main(
 
 
 def trained(rounds: int, spread: float) -> str:
-    settings = {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 2}
     about = {"oracle": "gpomdp", "policy": "linear", "policy_args": {"log_std": -1.0}, "metrics_every": rounds}
-    config = ff.Config("offices", {"context": True, "spread": spread}, rounds=rounds, **about, **settings)
+    about |= {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 2}
+    config = ff.Config("offices", {"context": True, "spread": spread}, rounds=rounds, **about)
     with progress(Console(stderr=True), "fast_fedpg", rounds) as report:
         ff.run(config, "runs/offices", overwrite=True, report=report)
     return "runs/offices"

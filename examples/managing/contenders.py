@@ -17,9 +17,9 @@ from fastfedpg.experiment import results
 
 GRID = grid(
     night=(14.0, 16.0),
-    hours=(0.0, 2.0, 4.0, 6.0),
-    per_degree=(0.0, 1.0, 2.0),
-    low=(-0.25, 0.0, 0.25, 0.5, 1.0, 1.5, 2.5),
+    hours=(0.0, 2.0, 4.0, 5.0, 6.0, 8.0),
+    per_degree=(0.0, 0.5, 1.0),
+    low=(-0.25, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0),
     high=(-0.25, 0.0, 0.5, 1.0, 2.0, 3.0),
 )
 FIRST_TRIED = 1000
@@ -60,6 +60,12 @@ class Told:
             print(f"{self.what}: {self.done} of {self.of}", file=sys.stderr, flush=True)
 
 
+def _seeds(what: str, first: int, count: int) -> range:
+    if not 1 <= count <= FIRST_TRIED:
+        raise ff.InputError(f"{what} = {count}; it must lie in [1, {FIRST_TRIED}]")
+    return range(first, first + count)
+
+
 def rules(offices: Office) -> list[Contender]:
     """Those that nobody has to search for."""
     makes: dict[str, Make] = {
@@ -72,7 +78,7 @@ def rules(offices: Office) -> list[Contender]:
 
 def searched(offices: Office, weather_years: int) -> list[Contender]:
     """The best of all rules in GRID, in weather years from FIRST_TRIED on: one for all offices, and one for each."""
-    seeds = range(FIRST_TRIED, FIRST_TRIED + weather_years)
+    seeds = _seeds("search_years", FIRST_TRIED, weather_years)
     N, G, at_once = len(offices.preferred), len(GRID.night), 126
     told = Told(f"searching {G} rules", 2 * -(-G // at_once) * len(seeds))
     known, blind = (search(offices, GRID, seeds, where, at_once, told) for where in (None, MIDDLE))
@@ -120,7 +126,7 @@ def same_offices(contenders: Sequence[Contender]) -> Office:
 
 def judged(contenders: Sequence[Contender], weather_years: int) -> list[Judged]:
     """Everybody in the same weather years."""
-    seeds = range(weather_years)
+    seeds = _seeds("years", 0, weather_years)
     told = Told("judging, years", sum(len(c.own) for c in contenders) * len(seeds))
     one: Callable[[Contender, Any], Costs] = lambda c, own: years(c.make, c.offices, own, seeds, told)
     mean = lambda *costs: np.stack([np.asarray(x).mean(axis=-1) for x in costs])

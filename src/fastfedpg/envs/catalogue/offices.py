@@ -18,7 +18,7 @@ from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import jax_env
 from fastfedpg.envs.catalogue import heat_pump, office
 from fastfedpg.envs.catalogue.fabric import APERTURE, Fabric, different, thermal
-from fastfedpg.envs.catalogue.office import AIR, PEOPLE, YEAR, Hour, price, scheduled, setpoints
+from fastfedpg.envs.catalogue.office import AIR, CLOSE, OPEN, PEOPLE, YEAR, Hour, price, scheduled, setpoints
 from fastfedpg.envs.catalogue.thermostats import WEEK, WORST, buildings, reward
 from fastfedpg.envs.catalogue.weather import Outdoors, Weather, begin, change, outdoors
 from fastfedpg.envs.environments import Environments
@@ -29,8 +29,8 @@ from fastfedpg.spaces import box
 AHEAD = 24
 """So many hours before they are expected people are seen coming."""
 
-_week = np.asarray(scheduled(np.arange(2 * WEEK)))
-_COMING = np.array([min(1 + int(_week[h + 1 :].argmax()), AHEAD) for h in range(WEEK)])  # hours, from each of a week
+_open = np.array([day < 5 and OPEN <= hour < CLOSE for day in (*range(7), 0) for hour in range(24)])
+_COMING = np.array([min(1 + _open[h + 1 :].argmax(), AHEAD) for h in range(WEEK)])  # hours, from each of a week
 
 SEEN = (*office.SEEN, "coming", "sun")
 """What a thermostat sees: what that of `office.py` does, then 1 - h / 12, with the h >= 1 hours until people are next
