@@ -18,8 +18,8 @@ from fastfedpg.experiment.progress import progress
 def main(
     runs: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
     years: int = 5,
-    search_years: int = 3,
-    rounds: int = 100,
+    search_years: int = 2,
+    rounds: int = 60,
     spread: float = 0.0,
     noisy: bool = False,
     out: Path = Path("offices"),
@@ -36,12 +36,11 @@ def main(
         out: the picture's name, without .png.
     """
     with jax.enable_x64(True):
-        asked = [run.rpartition("=") for run in runs or [f"fast_fedpg={trained(rounds, spread)}"]]
-        policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, _, folder in asked]
+        asked = [run.rpartition("=")[::2] for run in runs or [f"fast_fedpg={trained(rounds, spread)}"]]
+        policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, folder in asked]
         offices = same_offices(policies)
         found = judged([*rules(offices), *searched(offices, search_years), *policies], years)
-        print(table(found), *verdicts(found), sep="\n")
-        print(*(f"written: {file}" for file in picture(found, out)), sep="\n")
+        print(table(found), *verdicts(found), *(f"written: {file}" for file in picture(found, out)), sep="\n")
 
 
 def trained(rounds: int, spread: float) -> str:

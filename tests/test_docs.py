@@ -109,7 +109,7 @@ LAYERS = (
     "core",
     "spaces optimisers many_values",
     "statistics",
-    "policies",
+    "policies crossed",
     "envs",
     "gym_workers",
     "oracles theory",

@@ -17,7 +17,7 @@ from fastfedpg.experiment import results
 
 GRID = grid(
     night=(14.0, 16.0),
-    hours=(0.0, 2.0, 4.0, 5.0, 6.0, 8.0),
+    hours=(0.0, 2.0, 4.0, 6.0, 8.0, 10.0),
     per_degree=(0.0, 0.5, 1.0),
     low=(-0.25, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0),
     high=(-0.25, 0.0, 0.5, 1.0, 2.0, 3.0),

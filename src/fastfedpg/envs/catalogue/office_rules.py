@@ -39,7 +39,8 @@ def programmed(preferred: Degrees, programme: Programme) -> Control:
         cold = jnp.maximum(low - (21 + 5 * observation[0]), 0)
         hours = 12 * (1 - observation[10])
         starts = hours <= jnp.minimum(programme.hours + programme.per_degree * cold, 23.5) + 1e-6
-        return jnp.where((observation[2] > 0.5) | starts, action(low, high), action(programme.night, 30.0))
+        awake = (observation[2] > 0.5) | starts
+        return action(jnp.where(awake, low, programme.night), jnp.where(awake, high, 30.0))
 
     return rule
 
