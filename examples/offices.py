@@ -36,7 +36,7 @@ def main(
         out: the picture's name, without .png.
     """
     with jax.enable_x64(True):
-        asked = [run.rpartition("=")[::2] for run in runs or [f"fast_fedpg={trained(rounds, spread)}"]]
+        asked = [run.rpartition("=")[::2] for run in runs or [f"learned by fast_fedpg={trained(rounds, spread)}"]]
         policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, folder in asked]
         offices = same_offices(policies)
         found = judged([*rules(offices), *searched(offices, search_years), *policies], years)
@@ -45,7 +45,7 @@ def main(
 
 def trained(rounds: int, spread: float) -> str:
     about = {"oracle": "gpomdp", "policy": "linear", "policy_args": {"log_std": -1.0}, "metrics_every": rounds}
-    about |= {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 2}
+    about |= {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 3}
     config = ff.Config("offices", {"context": True, "spread": spread}, rounds=rounds, **about)
     with progress(Console(stderr=True), "fast_fedpg", rounds) as report:
         ff.run(config, "runs/offices", overwrite=True, report=report)

@@ -86,7 +86,7 @@ def searched(offices: Office, weather_years: int) -> list[Contender]:
     knows: Make = lambda office, programme: programmed(office.preferred, programme)
     guesses: Make = lambda office, programme: programmed(MIDDLE, programme)
     found = [
-        Contender("best rule, wishes unknown", "searched", guesses, (chosen(blind.mean(axis=1).argmin()),), offices),
+        Contender("best rule without wishes", "searched", guesses, (chosen(blind.mean(axis=1).argmin()),), offices),
         Contender("best common rule", "searched", knows, (chosen(known.mean(axis=1).argmin()),), offices),
         Contender("best personal rule", "searched", knows, (chosen(known.argmin(axis=0)),), offices),
     ]

@@ -17,6 +17,7 @@ from fastfedpg.envs.catalogue.office_years import Log, log
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BLUE, ORANGE, GREEN, YELLOW, GREY = "#0072B2", "#D55E00", "#009E73", "#F0E442", "#666666"
 COLOURS = {"rule": GREY, "searched": ORANGE, "learned": BLUE}
+KINDS = {"rule": "what managers set", "searched": "best of many rules", "learned": "learned"}
 
 
 def week(judged: Judged, office: int, monday: int, seed: int) -> Log:
@@ -46,7 +47,7 @@ def _draw_week(figure: Any, rule: Judged, best: Judged, office: int, monday: int
     for judged, colour in ((rule, COLOURS["rule"]), (best, COLOURS[best.contender.kind])):
         seen, name = week(judged, office, monday, seed), style.plain(judged.contender.name)
         air.plot(time, seen.hours.indoor, color=colour, linewidth=2, label=f"room: {name}")
-        air.step(time, seen.heat_to, where="post", color=colour, linestyle=":", label="heats to")
+        air.step(time, seen.heat_to, where="post", color=colour, linestyle=":", label="its set point")
         power.step(time, seen.hours.power, where="post", color=colour, linewidth=1.5)
     hours = seen.hours
     low, high = preferred - BAND, preferred + BAND
@@ -87,6 +88,10 @@ def _draw_years(figure: Any, found: Sequence[Judged]) -> None:
     euros.set_yticks(range(len(rows)), [style.plain(j.contender.name, 1.3) for j in rows])
     euros.set_xlabel("€ a year: electricity and (hatched) discomfort;\ntoo cold or warm: by more than 1 °C")
     euros.xaxis.set_major_formatter("{x:,.0f}")
+    kinds = [euros.barh(0, 0, color=COLOURS[kind], label=words) for kind, words in KINDS.items()]
+    euros.legend(
+        handles=kinds, ncols=3, loc="lower left", bbox_to_anchor=(-0.2, 1), fontsize=style.SMALL, frameon=False
+    )
     euros.tick_params(axis="y", length=0)
     saved.tick_params(axis="y", length=0)
     offices, years = len(rows[0].contender.offices.preferred), rows[0].costs.total.shape[1]
@@ -102,4 +107,5 @@ def _whisker(axes: Any, y: int, gap: Any, colour: str, reach: float) -> None:
         return
     axes.plot([gap.low, gap.high], [y, y], color=colour, linewidth=3, solid_capstyle="butt")
     axes.plot(gap.mean, y, "o", color=colour)
-    axes.text(gap.mean, y + 0.18, f"{gap.mean:+,.0f} €", ha="center", va="top", fontsize=style.SMALL)
+    words = f"{gap.mean:+,.0f} €" if gap.mean else "0 €"
+    axes.text(gap.mean, y + 0.18, words, ha="center", va="top", fontsize=style.SMALL)
