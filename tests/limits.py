@@ -14,7 +14,7 @@ import pytest
 
 SECONDS = 8.0  # of the same test 4.3 and 5.7 were measured, with one core at work and with both
 BY_THE_CLOCK = 60.0
-PARTS = ("federation", "kills", "docs", "devices", "claims", "sanitizers", "properties")
+PARTS = ("federation", "kills", "docs", "devices", "claims", "sanitizers", "properties", "long")
 
 
 def is_long(item: pytest.Item) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -16,7 +17,7 @@ from fastfedpg import Config, files, with_oracle
 from fastfedpg.experiment import checkpoints
 from fastfedpg.experiment.algorithm import algorithm_of
 from fastfedpg.experiment.record_table import RecordTable
-from fastfedpg.runtime import Result, Schedule, loop_records, simulate_records
+from fastfedpg.runtime import Result, Schedule, collect, loop_records, message_sizes, shapes, simulate_records
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 
@@ -107,7 +108,6 @@ def last_round(out: str = "out") -> int:
 TABULAR = ref.small_problem(N=3, S=3, A=2, seed=7)
 
 PROBLEM = with_oracle(TABULAR, "gpomdp", B=2, K=3)
-EXACT = with_oracle(TABULAR, "exact")
 
 SCHEDULE = Schedule(7, seeds=2, metrics_every=3, participants=2, first_seed=4)
 
@@ -151,14 +151,24 @@ def schedule_of(method) -> Schedule:
     return replace(SCHEDULE, participants=None) if method.everybody or method.turns else SCHEDULE
 
 
-def problem_for(method):
-    """Played, but for methods that need to know their MDP."""
-    return EXACT if "tabular" in method.needs else PROBLEM
-
-
 def every_standing(records, problem, method, schedule=SCHEDULE):
     """The records of a run never stopped, and where it stood after each round."""
     stood = []
     noted = list(records(problem, method, schedule, lambda done, standing: stood.append(standing()), pause=1))
     assert [s.round for s in stood] == list(range(1, schedule.rounds + 1))
     return noted, stood
+
+
+def taken_up(records, problem, method, noted, standing, schedule=SCHEDULE):
+    """All records of a run that was put away at a standing and went on from the file."""
+    sizes = message_sizes(problem, method, schedule.starts(problem)[0])
+    before = [r for r in noted if r.round <= standing.recorded]
+    folder = checkpoints.write(Path(), WHO, standing, table_of(collect(before, sizes)), 1.5)
+    found = checkpoints.read(folder, WHO, shapes(problem, method, schedule))
+    assert found.seconds == 1.5
+    assert bits(recorded_in(found.table)) == bits(collect(before, sizes))
+    return before + list(records(problem, method, schedule, start=found.standing))
+
+
+def bits(tree) -> list[bytes]:
+    return [np.asarray(x).tobytes() for x in jax.tree.leaves(asdict(tree) if hasattr(tree, "metrics") else tree)]

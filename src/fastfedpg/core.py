@@ -2,6 +2,7 @@
 
 from fastfedpg.definitions import Algorithm as Algorithm
 from fastfedpg.definitions import Batch as Batch
+from fastfedpg.definitions import Carried as Carried
 from fastfedpg.definitions import Down as Down
 from fastfedpg.definitions import Evaluate as Evaluate
 from fastfedpg.definitions import Evaluation as Evaluation
@@ -12,6 +13,7 @@ from fastfedpg.definitions import Oracle as Oracle
 from fastfedpg.definitions import Own as Own
 from fastfedpg.definitions import PerAgent as PerAgent
 from fastfedpg.definitions import Problem as Problem
+from fastfedpg.definitions import Replay as Replay
 from fastfedpg.definitions import RngKey as RngKey
 from fastfedpg.definitions import Scalar as Scalar
 from fastfedpg.definitions import State as State
@@ -24,6 +26,7 @@ from fastfedpg.definitions import Turns as Turns
 from fastfedpg.definitions import Up as Up
 from fastfedpg.definitions import count_dtype as count_dtype
 from fastfedpg.definitions import key_for as key_for
+from fastfedpg.definitions import once as once
 from fastfedpg.definitions import squared_norm as squared_norm
 from fastfedpg.definitions import watch as watch
 from fastfedpg.errors import InputError as InputError

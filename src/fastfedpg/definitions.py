@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from fastfedpg.mdp import finite
@@ -89,11 +90,26 @@ class Transitions(NamedTuple):
     ends: Any  # (B, n), whether nothing comes after it
 
 
+class Replay(NamedTuple):
+    """How a batch serves several steps: the gradient is asked on parts of it, also where theta has moved on.
+
+    `order(batch, key)` has a row for each step, `part(batch, row)` is that step's part, which `gradient` takes like a
+    batch. `far(theta, part)` says whether theta is too far from the policy that played it: then no more steps are taken
+    on this batch. `note(theta, batch)` are scalars to log once it has served.
+    """
+
+    order: Callable[[Batch, RngKey], Any]
+    part: Callable[[Batch, Any], Batch]
+    far: Callable[[Theta, Batch], Any] = lambda theta, part: False
+    note: Callable[[Theta, Batch], dict[str, Any]] = lambda theta, batch: {}
+
+
 class Oracle(NamedTuple):
     """What agent i can ask of its own environment.
 
     `gradient(theta, own, batch)` is an estimate of the gradient of J_i on a batch that `sample` played with the same
-    theta: Eq. (5), or Eq. (4) exactly. `steps(batch)` counts the environment steps that the batch cost.
+    theta: Eq. (5), or Eq. (4) exactly; with `replay` also with another, and on parts of it. `steps(batch)` counts the
+    environment steps that the batch cost.
 
     The others are None where they can't be answered. `observe(own, key, o)` sums up observations of o numbers at
     theta = 0, with the steps that it took. `log_prob(theta, batch)` is log pi_theta(a_k|s_k) of each step and `credit(
@@ -101,7 +117,9 @@ class Oracle(NamedTuple):
     sum(stop_gradient(credit) * log_prob) / B. `kl(theta, other, batch)` is KL(pi_theta || pi_other) where each step
     was taken, likewise (B, K). `tabular()` tells a `Tabular`, `transitions(batch)` a `Transitions`. `B` is how many
     trajectories an estimate has unless another number is asked for, 0 where nothing is played. Where `anywhere` is
-    true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta.
+    true a batch does not depend on theta, or there is none: `gradient` may then be asked at any theta. Where gradients
+    are divided by a scale, `scale(own)` is what this agent measured last, and `rescaled(own, scale)` goes on with that
+    of all agents, if it is positive.
     """
 
     init: Callable[[RngKey], Own]
@@ -116,12 +134,27 @@ class Oracle(NamedTuple):
     kl: Callable[[Theta, Theta, Batch], Float[Array, "B K"]] | None = None
     B: int | None = None
     anywhere: bool = False
+    replay: Replay | None = None
+    scale: Callable[[Own], Scalar] | None = None
+    rescaled: Callable[[Own, Scalar], Own] | None = None
 
 
 def watch(oracle: Oracle, **answers: Callable[..., Any]) -> Oracle:
     """The oracle, some of whose answers are given by others, which are handed its own answer and what was asked."""
     told: dict[str, Any] = {name: partial(answer, getattr(oracle, name)) for name, answer in answers.items()}
     return oracle._replace(**told)
+
+
+def once(oracle: Oracle) -> Oracle:
+    """The oracle, each of whose batches serves one step."""
+    return oracle._replace(replay=None)
+
+
+class Carried(NamedTuple):
+    """What the oracle keeps at an agent, and beside it what the agent's optimiser keeps from one round to the next."""
+
+    own: Own
+    optimiser: Any
 
 
 class Info(NamedTuple):
@@ -224,7 +257,8 @@ class Problem(NamedTuple):
     agent's oracle, `evaluate(thetas, seeds)` is the edge where costs become rewards again. Where not every theta has a
     value, `why_undefined(theta)` says in words why this one has none, and nothing where it has one;
     `explain_batch(batch)` does so for what was played. `host_error()` is what an environment outside JAX has raised, of
-    which JAX says little; `release()` ends its processes until it is played again.
+    which JAX says little; `release()` ends its processes until it is played again. Where seeds start from policies of
+    their own, `start(seed)` is a seed's, and theta0 that of seed 0.
     """
 
     tasks: Task
@@ -236,6 +270,7 @@ class Problem(NamedTuple):
     explain_batch: Callable[[Batch], str] | None = None
     host_error: Callable[[], Exception | None] | None = None
     release: Callable[[], None] | None = None
+    start: Callable[[int], Any] | None = None
 
     @property
     def N(self) -> int:
@@ -249,8 +284,14 @@ def key_for(seed: Scalar, round: Scalar, name: str, agent: Scalar | None = None)
     Keys are counted, never threaded through a loop: the same run in a loop, under vmap, in eight processes, or a
     round that is computed again, draws the same numbers.
     """
-    key = jax.random.key(seed, impl="threefry2x32")
     label = zlib.crc32((name if agent is not None else name + "@server").encode())
+    return _folded(np.int64(seed) if isinstance(seed, int) else seed, round, np.uint32(label), agent)
+
+
+@jax.jit
+def _folded(seed: Scalar, round: Scalar, label: Any, agent: Scalar | None) -> RngKey:
+    """One program for all names: where it stands alone, as in the loop, its four parts would take 30 times as long."""
+    key = jax.random.key(seed, impl="threefry2x32")
     key = jax.random.fold_in(jax.random.fold_in(key, round), label)
     return key if agent is None else jax.random.fold_in(key, agent)
 

@@ -108,7 +108,7 @@ def one_of(choices: tuple[Any, ...]) -> Kind:
     return Kind(f"one of {', '.join(map(str, choices))}", "{" + ",".join(map(str, choices)) + "}", read, choices)
 
 
-OPTIMISERS = ("sgd", "momentum", "rmsprop", "adam")
+OPTIMISERS = ("sgd", "momentum", "rmsprop", "adam", "yogi", "adagrad")
 
 KIND_OF_TYPE: dict[Any, Kind] = {
     int: WHOLE,

@@ -36,7 +36,7 @@ class Described(NamedTuple):
 
 def kind_of(name: str, annotation: str, default: Any) -> Kind:
     """The kind that an annotation means, as it is written; without one, the default's own."""
-    if name == "optimiser":
+    if name == "optimiser" or "MakeOptimiser" in annotation:
         return one_of(OPTIMISERS)
     if found := re.search(r"Literal\[(.*?)\]", annotation):
         return one_of(tuple(ast.literal_eval(f"({found.group(1)},)")))

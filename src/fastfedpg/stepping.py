@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from fastfedpg.definitions import Batch, Info, Oracle, Own, RngKey, Scalar, Theta, count_dtype, squared_norm
+from fastfedpg.definitions import Batch, Carried, Info, Oracle, Own, RngKey, Scalar, Theta, count_dtype, squared_norm
 
 
 class Optimiser(NamedTuple):
@@ -41,40 +41,106 @@ def local_steps(
     H: int | Int[Array, ""],
     first: Theta | None = None,
     note: Callable[[Theta, Batch], dict[str, Any]] = lambda theta, batch: {},
+    batch: Batch | None = None,
 ) -> tuple[Theta, Own, Info]:
     """Lines 4-8: theta_{l+1} = theta_l - eta direction(theta_l, g_i(theta_l)), l = 0, …, H-1, from theta_0 = theta_bar.
 
-    Another optimiser than `sgd(eta)` starts afresh here, so that nothing of it outlives the round. With `first` given,
-    it is used as g_i(theta_bar) and local step 0 samples nothing. H may be traced, and each agent's own: then agents
-    that are computed together wait for the last of them. `note` makes scalars of each step's theta and batch; their
-    means over the steps are in `Info.extra`, where H is not traced.
+    Another optimiser than `sgd(eta)` starts afresh here, unless `own` has what it kept from the round before. With
+    `first` given, it is used as g_i(theta_bar) and local step 0 samples nothing; with `batch`, played at theta_bar,
+    local step 0 takes that. H may be traced, and each agent's own: then agents that are computed together wait for the
+    last of them. `note` makes scalars of each step's theta and batch; their means over the steps are in `Info.extra`,
+    where H is not traced.
+
+    Where the oracle's batches serve several steps (`Oracle.replay`) a local step is all that its batch serves:
+    corrected epochs, theta <- theta - eta direction(theta, g_i(theta; part)), and drift is added up over all of them.
     """
 
     def step(theta: Theta, state: Any, g: Theta) -> tuple[Theta, Any]:
         change, state = optimiser.update(direction(theta, g), state, theta)
         return theta + change.astype(theta.dtype), state
 
-    def body(carry: tuple[Theta, Any, Own, Info], l: Int[Array, ""]) -> tuple[tuple[Theta, Any, Own, Info], Any]:
-        theta, state, own, info = carry
-        batch, own = oracle.sample(theta, own, jax.random.fold_in(key, l), None)
-        new, state = step(theta, state, oracle.gradient(theta, own, batch))
-        drift, steps = info.drift + squared_norm(theta - theta_bar), info.steps + oracle.steps(batch)
-        return (new, state, own, Info(drift, steps)), note(theta, batch)
+    def serve(carry: Served, own: Own, batch: Batch, key: RngKey) -> tuple[Served, dict[str, Any]]:
+        """What one batch serves."""
+        theta, state, drift = carry
+        if oracle.replay is None:
+            new, state = step(theta, state, oracle.gradient(theta, own, batch))
+            return Served(new, state, drift + squared_norm(theta - theta_bar)), note(theta, batch)
+        served, logged = _replayed(oracle, step, carry, theta_bar, own, batch, key)
+        return served, {**note(theta, batch), **logged}
+
+    def body(carry: tuple[Served, Own, Any], l: Int[Array, ""]) -> tuple[tuple[Served, Own, Any], Any]:
+        served, own, steps = carry
+        drawn = jax.random.fold_in(key, l)
+        batch, own = oracle.sample(served.theta, own, drawn, None)
+        served, noted = serve(served, own, batch, drawn)
+        return (served, own, steps + oracle.steps(batch)), noted
 
     if isinstance(H, int) and H < 1:
         raise ValueError(f"H = {H}; there must be at least 1 local step")
-    theta, state = theta_bar, optimiser.init(theta_bar)
+    served = Served(theta_bar, _kept(own, optimiser, theta_bar), jnp.zeros((), theta_bar.dtype))
     if first is not None:
-        theta, state = step(theta, state, first)
-    carry = (theta, state, own, Info(jnp.zeros((), theta.dtype), jnp.zeros((), count_dtype())))
-    sampled, extra = 0 if first is None else 1, dict[str, Any]()
-    if isinstance(H, int):
+        served = Served(*step(theta_bar, served.state, first), served.drift)
+    elif batch is not None:
+        served, noted = serve(served, own, batch, jax.random.fold_in(key, 0))
+    carry = (served, own, jnp.zeros((), count_dtype()))
+    sampled, extra = 0 if first is None and batch is None else 1, dict[str, Any]()
+    if isinstance(H, int) and sampled < H:
         carry, noted = lax.scan(body, carry, jnp.arange(sampled, H, dtype=jnp.int32))
         extra = jax.tree.map(lambda x: jnp.mean(x), noted)
+    elif isinstance(H, int):
+        extra = {} if batch is None else noted
     else:
         carry = lax.fori_loop(sampled, H, lambda l, carry: body(carry, l)[0], carry)
-    theta, _, own, info = carry
-    return theta, own, info._replace(extra=extra)
+    (theta, state, drift), own, steps = carry
+    own = own._replace(optimiser=state) if isinstance(own, Carried) else own
+    return theta, own, Info(drift, steps, extra)
+
+
+class Served(NamedTuple):
+    """Where an agent is, what its optimiser keeps, and its drift so far."""
+
+    theta: Theta
+    state: Any
+    drift: Any
+
+
+SHUFFLE = 2**31 - 1
+"""Folded into a batch's key for its parts: no trajectory's number."""
+
+
+def _kept(own: Own, optimiser: Optimiser, theta: Theta) -> Any:
+    return own.optimiser if isinstance(own, Carried) else optimiser.init(theta)
+
+
+def _replayed(
+    oracle: Oracle,
+    step: Callable[[Theta, Any, Theta], tuple[Theta, Any]],
+    carry: Served,
+    theta_bar: Theta,
+    own: Own,
+    batch: Batch,
+    key: RngKey,
+) -> tuple[Served, dict[str, Any]]:
+    """All steps that a batch serves, and what is logged of them."""
+    replay = oracle.replay
+    assert replay is not None
+
+    def again(carry: tuple[Served, Any], row: Any) -> tuple[tuple[Served, Any], Any]:
+        (theta, state, drift), near = carry
+        part = replay.part(batch, row)
+        near = near & ~jnp.asarray(replay.far(theta, part))
+        new, after = step(theta, state, oracle.gradient(theta, own, part))
+
+        def keep(a: Any, b: Any) -> Any:
+            return jnp.where(near, a, b)
+
+        moved = Served(keep(new, theta), jax.tree.map(keep, after, state), drift + squared_norm(theta - theta_bar))
+        return (moved, near), near
+
+    order = replay.order(batch, jax.random.fold_in(key, SHUFFLE))
+    (served, _), taken = lax.scan(again, (carry, jnp.bool_(True)), order)
+    share = jnp.mean(taken.astype(carry.theta.dtype))
+    return served, {"steps_taken": share, **replay.note(served.theta, batch)}
 
 
 def check_share(name: str, value: Scalar) -> None:

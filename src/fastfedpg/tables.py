@@ -52,6 +52,7 @@ PLAYED = Table(
         "reinforce": "oracles.played:reinforce",
         "gpomdp": "oracles.played:gpomdp",
         "actor_critic": "oracles.critic:actor_critic",
+        "ppo": "oracles.ppo:ppo",
     },
     given=("game",),
 )

@@ -19,6 +19,7 @@ from fastfedpg.kinds import NUMBER, NUMBERS
 from fastfedpg.problems import tabular_exact
 from fastfedpg.runtime import Schedule, message_sizes, program, simulate_records
 from fastfedpg.runtime.round import begun
+from stopped_runs import BOTH, RUNTIMES, bits, every_standing, taken_up
 
 ETA, ETAS, ROUNDS = 0.3, [0.3, 0.1, 0.3], 6
 
@@ -37,7 +38,19 @@ class Case(NamedTuple):
 EXACT = Case("exact", False, None, 1, 1e-12)
 SAMPLED = Case("gpomdp", False, None, 2, 1e-9, ETAS)
 SOME = Case("gpomdp", True, 2, 2, 1e-9)
-CASES = pytest.mark.parametrize("case", [EXACT, SAMPLED, SOME], ids=["exact", "sampled", "some-agents-own-kernels"])
+NAMES = {"exact": EXACT, "sampled": SAMPLED, "some-agents-own-kernels": SOME}
+WITHOUT_NOISE = ("fast_fedpg", "scaffold_pg-some", "decentralised_pg", "pavg")
+"""Rows that `make test` tries without noise too, a server's, with memory, a graph's, a table's; the rest is `long`."""
+
+
+def _case(row: str, name: str):
+    marks = [pytest.mark.long] if name == "exact" and row not in WITHOUT_NOISE else []
+    return pytest.param(row, NAMES[name], id=f"{row}-{name}", marks=marks)
+
+
+CASES = pytest.mark.parametrize(
+    ("row", "case"), [_case(row, name) for name in NAMES for row in TABLE], indirect=["row"]
+)
 
 
 @cache
@@ -247,14 +260,55 @@ def test_messages_are_the_declared_arrays_and_nothing_else(row, algorithm):
 
 def test_nothing_is_traced_a_second_time(row, algorithm):
     """Rounds after the first, and records of another length, run the program that is already there."""
-    traces, p = watched(row.make).traces, problem_of(row, EXACT)
-    seen = []
-    for _ in simulate_records(p, algorithm, Schedule(7, metrics_every=3)):
+    p, _, schedule = put_away(row)
+    traces, seen = watched(row.make).traces, []
+    for _ in simulate_records(p, algorithm, replace(schedule, rounds=7, metrics_every=3)):
         seen.append(len(traces))
     assert len(seen) == 4
     assert seen[1] == seen[-1] > 0
-    list(simulate_records(p, algorithm, Schedule(4, first_seed=3)))
+    list(simulate_records(p, algorithm, replace(schedule, rounds=4, first_seed=3)))
     assert len(traces) == seen[-1], "nor in a second run of the same objects"
+
+
+PUT_AWAY = Schedule(5, seeds=2, metrics_every=2, first_seed=4)
+"""Its records, after rounds 0, 2, 4 and 5, leave checkpoints on and between them."""
+
+
+def put_away(row: Row):
+    """Two of three agents with their own kernels are in each round, unless the method needs all, or says who."""
+    case = SAMPLED if why_not(row, SOME) else SOME
+    return problem_of(row, case), watched(row.make).algorithm, replace(PUT_AWAY, participants=case.participants)
+
+
+@cache
+def stood_in(row: Row, runtime: str):
+    """What a row is put away with, its records where it never was, and where it stood after each round."""
+    return put_away(row), *every_standing(RUNTIMES[runtime], *put_away(row))
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@BOTH
+def test_put_away_after_any_round_it_goes_on_as_if_nothing_had_been(row, runtime, own_folder):
+    """From the file, and to the same bits."""
+    (problem, algorithm, schedule), noted, stood = stood_in(row, runtime)
+    assert [r.round for r in noted] == [0, 2, 4, 5]
+    for standing in stood:
+        went_on = taken_up(RUNTIMES[runtime], problem, algorithm, noted, standing, schedule)
+        assert bits(went_on) == bits(noted), standing.round
+
+
+@pytest.mark.parametrize(("first", "then"), [("simulate", "loop"), ("loop", "simulate")])
+def test_one_runtime_goes_on_where_another_stood(row, first, then, own_folder):
+    """Sums are added in another order there, so to rounding only: 1e-9 of numbers of order 1."""
+    (problem, algorithm, schedule), noted, stood = stood_in(row, first)
+    for standing in stood[1:3]:  # on a record, and between two
+        went_on = taken_up(RUNTIMES[then], problem, algorithm, noted, standing, schedule)
+        for a, b in zip(jax.tree.leaves(went_on), jax.tree.leaves(noted), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
 
 
 def in_form(program):

@@ -545,7 +545,15 @@ def test_the_loop_gives_the_numbers_of_the_simulation(algorithm, oracle):
     assert np.abs(theta(plain)).max() > 0
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+AT_HOME = ("fast_fedpg", "independent_pg", "personal_heads", "fedkl", "pavg")
+"""Methods of each form, which `make test` runs by the command; `long` does all, as test_conformance.py by functions."""
+
+
+def _by_name(algorithm: str):
+    return pytest.param(algorithm, marks=[] if algorithm in AT_HOME else [pytest.mark.long])
+
+
+@pytest.mark.parametrize("algorithm", [*map(_by_name, ALGORITHMS)])
 def test_every_algorithm_runs_by_its_name(algorithm):
     plays = SAMPLED if algorithm == "fedkl" else ()  # it needs an oracle that does
     run(algorithm, "--algorithm", algorithm, "--rounds", 1, *plays)

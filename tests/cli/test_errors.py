@@ -576,7 +576,7 @@ main()
     assert (done.returncode, done.stderr) == (130, "fastfedpg: interrupted before anything was done\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
     command = [Path(sys.executable).parent / "fastfedpg", "run", "--problem", "compromise", "--rounds", "5000000"]
     command += ["--metrics-every", "500", "--out", "out"]
@@ -593,7 +593,7 @@ def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
 def test_nohup_is_respected():
     """Where a hang-up is ignored from the start, it stays ignored, and the run goes on to its end."""
     script = Path(sys.executable).parent / "fastfedpg"
-    words = "run --problem compromise --rounds 40000 --metrics-every 500 --out out"
+    words = "run --problem compromise --rounds 4000 --metrics-every 500 --out out"
     with subprocess.Popen(
         f"trap '' HUP; exec {script} {words}", shell=True, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -606,7 +606,7 @@ def test_nohup_is_respected():
 
 def test_a_reader_that_goes_away_does_not_end_the_run():
     script = Path(sys.executable).parent / "fastfedpg"
-    words = "run --problem compromise --rounds 60000 --metrics-every 500 --out out 2>&1 | head -1"
+    words = "run --problem compromise --rounds 6000 --metrics-every 500 --out out 2>&1 | head -1"
     subprocess.run(f"{script} {words}", shell=True, check=False, capture_output=True, timeout=120)
     for _ in range(100):
         if Path("out/summary.json").exists():

@@ -15,6 +15,7 @@ from fastfedpg.envs import frames as drawing
 from fastfedpg.envs.catalogue import cart_pole, office, office_rules, offices, pendulum, point_mass, probes, thermostats
 from fastfedpg.envs.gymnax import gymnax_environments
 from fastfedpg.errors import InputError
+from fastfedpg.oracles import critic
 from fastfedpg.policies import Policy
 from fastfedpg.spaces import Box, Discrete, box
 
@@ -142,13 +143,25 @@ def test_what_is_left_after_the_end():
     np.testing.assert_array_equal(ended.rewards[1], [2, 4, 6, 0, 0])
     np.testing.assert_array_equal(ended.observations[1, :, 0], [0, 1, 2, 3, 3, 3])
     np.testing.assert_array_equal(ended.alive[1], [True, True, True, False, False])
-    assert ended.terminated.all()
+    np.testing.assert_array_equal(ended.terminated[1], [False, False, True, False, False])
     np.testing.assert_array_equal(cut.rewards[0], [2, 4, 6, 8, 10])
     assert cut.alive.all()
     assert not cut.terminated.any()
     at_the_cut = run(5)
-    assert at_the_cut.terminated.all()
+    assert at_the_cut.terminated[:, -1].all()
     assert at_the_cut.alive.all()
+
+
+def test_lanes_go_on_after_an_end():
+    """3 steps, a place in which nothing is done but to begin anew, 3 steps again: what a step led to follows it."""
+    policy = linear(box(1), Discrete(2))
+    compiled = jax.jit(lambda: play(counter(3), policy, 2.0, jnp.zeros(4), jax.random.key(0), 2, 7, restart=True))
+    lane = jax.tree.map(lambda x: np.asarray(x[1]), compiled())
+    np.testing.assert_array_equal(lane.rewards, [2, 4, 6, 0, 2, 4, 6])
+    np.testing.assert_array_equal(lane.observations[:, 0], [0, 1, 2, 3, 0, 1, 2, 3])
+    np.testing.assert_array_equal(lane.alive, [True, True, True, False, True, True, True])
+    np.testing.assert_array_equal(np.flatnonzero(lane.terminated), [2, 6])
+    np.testing.assert_array_equal(critic.age(jnp.asarray(lane.alive)[None])[0], [0, 1, 2, 0, 0, 1, 2])
 
 
 def test_the_compromise_is_the_shelter():
@@ -337,7 +350,7 @@ def test_probes_are_worth_what_they_say(name):
     for task, rewards in zip(envs.tasks, played.rewards, strict=True):
         returns = rewards @ envs.gamma ** np.arange(rewards.shape[1])
         assert abs(returns.mean() - value(task, *known)) < 5 * returns.std() / np.sqrt(len(returns)) + 1e-7
-    assert played.terminated.all() == (name != "endless")
+    assert played.terminated.any(axis=-1).all() == (name != "endless")
     assert value(envs.tasks[0], *known) != value(envs.tasks[1], *known)
 
 
@@ -365,7 +378,7 @@ def test_gymnax_steps_as_gymnax_does():
     start = jax.random.split(jax.random.fold_in(jax.random.key(1), 0), 3)[0]
     observation, state = jax.jit(made.reset_env)(start, params)
     steps = int(one.alive.sum())
-    assert one.terminated
+    assert one.terminated.any()
     assert steps < 60
     step = jax.jit(made.step_env)
     for k in range(steps):

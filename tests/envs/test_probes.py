@@ -166,7 +166,7 @@ def values(here, kept, k, seen):
     """(N, len(seen)): what the critics of probe k say, a cost-to-go."""
     enter = lambda M: here.policy.enter(here.theta, jnp.array(seen)[:, None], M)
     mine = [jax.tree.map(lambda x, i=i: x[k, i], kept) for i in range(2)]
-    return np.stack([own.centre + own.scale * critic._forward(own.network, enter) for own in mine])
+    return np.stack([own.centre + own.scale * critic.forward(own.network, enter) for own in mine])
 
 
 def away(found, exact):
@@ -262,8 +262,12 @@ def flipped(self, theta, episodes, costs=Game.costs):
 
 MUTANTS = {
     "a flipped sign": ("costs", flipped, "by_action"),
-    "gamma^(k+1)": ("discount", lambda self, c: c * self.gamma ** jnp.arange(1, 1 + c.shape[1]), "by_first_action"),
-    "no gamma^k": ("discount", lambda self, c: c, "by_last_action"),
+    "gamma^(k+1)": (
+        "discount",
+        lambda self, c, k=None: c * self.gamma ** jnp.arange(1, 1 + c.shape[1]),
+        "by_first_action",
+    ),
+    "no gamma^k": ("discount", lambda self, c, k=None: c, "by_last_action"),
 }
 
 
@@ -282,7 +286,9 @@ def test_mutants_of_the_bootstrap_are_rejected(name, said, monkeypatch):
     here, honest = case("linear").only(name), critic.advantages
 
     def mutant(c, V, episodes, gamma, lam):
-        return honest(c, V, episodes._replace(terminated=jnp.full_like(episodes.terminated, said)), gamma, lam)
+        alive = episodes.alive
+        last = alive & ~jnp.concatenate([alive[:, 1:], jnp.zeros_like(alive[:, :1])], axis=1)
+        return honest(c, V, episodes._replace(terminated=last & said), gamma, lam)
 
     monkeypatch.setattr(critic, "advantages", mutant)
     assert wrong(here, trained(here), 0, name) > 0.1
@@ -299,7 +305,7 @@ def test_what_stands_after_the_end_has_no_weight(mutant, monkeypatch):
         )
     here = case("mlp").only("by_observation")
     assert not here.episodes.alive[..., 1].any()
-    assert here.episodes.terminated.all()
+    assert here.episodes.terminated.any(axis=-1).all()
     seen, choices = here.episodes.observations.copy(), here.episodes.choices.copy()
     seen[..., 1, :], choices[..., 1, :] = 3.0, 1.0
     spoilt = here._replace(episodes=here.episodes._replace(observations=seen, choices=choices))

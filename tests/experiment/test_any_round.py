@@ -1,31 +1,19 @@
-"""A run can be put away after any round, with any algorithm, and goes on from the file to the same bits."""
+"""What a run has beside its algorithm is put away with it: what oracles keep, and theta's own precision.
 
-from dataclasses import asdict, replace
+Every algorithm, after any round, is in `tests/algorithms/test_conformance.py`, whose programs are compiled anyway.
+"""
+
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fastfedpg import ALGORITHMS, Oracle
+from fastfedpg import Oracle
 from fastfedpg.core import Evaluation, Problem
-from fastfedpg.experiment import checkpoints
-from fastfedpg.runtime import collect, message_sizes, shapes
-from stopped_runs import (
-    BOTH,
-    PROBLEM,
-    RUNTIMES,
-    SCHEDULE,
-    WHO,
-    algorithm,
-    every_standing,
-    problem_for,
-    recorded_in,
-    schedule_of,
-    table_of,
-)
+from stopped_runs import BOTH, PROBLEM, RUNTIMES, SCHEDULE, algorithm, bits, every_standing, schedule_of, taken_up
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -54,32 +42,6 @@ def tracking(impl: str) -> Problem:
     return Problem(np.eye(3), np.arange(3, dtype=np.int32), oracle, evaluate, np.zeros(3))
 
 
-def taken_up(records, problem, method, noted, standing, schedule=SCHEDULE):
-    """All records of a run that was put away at a standing and went on from the file."""
-    sizes = message_sizes(problem, method, schedule.starts(problem)[0])
-    before = [r for r in noted if r.round <= standing.recorded]
-    folder = checkpoints.write(Path(), WHO, standing, table_of(collect(before, sizes)), 1.5)
-    found = checkpoints.read(folder, WHO, shapes(problem, method, schedule))
-    assert found.seconds == 1.5
-    assert bits(recorded_in(found.table)) == bits(collect(before, sizes))
-    return before + list(records(problem, method, schedule, start=found.standing))
-
-
-def bits(tree) -> list[bytes]:
-    return [np.asarray(x).tobytes() for x in jax.tree.leaves(asdict(tree) if hasattr(tree, "metrics") else tree)]
-
-
-@BOTH
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_put_away_after_any_round_it_goes_on_as_if_nothing_had_been(name, runtime):
-    records, method = RUNTIMES[runtime], algorithm(name)
-    problem, schedule = problem_for(method), schedule_of(method)
-    noted, stood = every_standing(records, problem, method, schedule)
-    assert [r.round for r in noted] == [0, 3, 6, 7]
-    for standing in stood:
-        assert bits(taken_up(records, problem, method, noted, standing, schedule)) == bits(noted), standing.round
-
-
 @BOTH
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 def test_what_an_oracle_keeps_for_itself_is_put_away_with_it(impl, runtime):
@@ -97,19 +59,6 @@ def test_another_own_would_give_other_numbers(runtime):
     for name in ("key", "mean", "n"):
         wrong = stood[2]._replace(own={**stood[2].own, name: stood[1].own[name]})
         assert bits(list(records(problem, method, SCHEDULE, start=wrong))) != bits(noted[1:]), name
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize(("first", "then"), [("simulate", "loop"), ("loop", "simulate")])
-def test_one_runtime_goes_on_where_another_stood(name, first, then):
-    """Sums are added in another order there, so to rounding only: 1e-9 of numbers of order 1."""
-    method = algorithm(name)
-    problem, schedule = problem_for(method), schedule_of(method)
-    noted, stood = every_standing(RUNTIMES[first], problem, method, schedule)
-    for standing in (stood[1], stood[4]):
-        went_on = taken_up(RUNTIMES[then], problem, method, noted, standing, schedule)
-        for a, b in zip(jax.tree.leaves(went_on), jax.tree.leaves(noted), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-9)
 
 
 @BOTH

@@ -18,9 +18,10 @@ from fastfedpg.runtime import Diverged
 from stopped_runs import flags, numbers, state
 
 CONFIG = Config(
-    "noted_envs:make", {"workers": 1}, agents=2, policy="linear", oracle="gpomdp", B=2, K=3, H=1, eta=0.01, rounds=3,
-    evaluation_episodes=2, checkpoint_rounds=1,
+    "noted_envs:make", {"workers": 1}, agents=2, algorithm="fedavg_pg", policy="linear", oracle="gpomdp", B=2, K=3, H=1,
+    eta=0.01, rounds=3, evaluation_episodes=2, checkpoint_rounds=1,
 )  # fmt: skip
+"""One exchange a round: programs that call the host are compiled anew by each run."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,15 @@ def _book(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(noted_envs.BOOK, str(tmp_path / "book"))
     monkeypatch.setenv(noted_envs.TOP, str(os.getpid()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_others_left():
+    """A million objects of other files' tests are looked through once, and not after each test here."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -55,7 +65,13 @@ MOMENTS = ("made 2", "made 9", "reset 1", "step 2", "step 40")
 """Asked for spaces, built for play, in the first evaluation (twice), in a round or a later evaluation."""
 
 
-@pytest.mark.parametrize(("moment", "runtime"), [*((m, "simulate") for m in MOMENTS[3:]), (MOMENTS[-1], "loop")])
+@pytest.mark.parametrize(
+    ("moment", "runtime"),
+    [
+        pytest.param(MOMENTS[3], "simulate", marks=pytest.mark.long),  # as the command at MOMENTS[2], below
+        *((MOMENTS[-1], runtime) for runtime in ("simulate", "loop")),
+    ],
+)
 def test_ctrl_c_in_a_callback_is_ctrl_c(moment, runtime, threads, never_stopped, monkeypatch):
     """No error of JAX's, whichever thread the callback is in; resumed, it ends as if it had never been stopped."""
     monkeypatch.setenv(noted_envs.WHEN, moment)
@@ -86,7 +102,7 @@ def never_stopped(tmp_path_factory):
 def test_the_command_says_one_line(moment, monkeypatch, capsys):
     monkeypatch.setenv(noted_envs.WHEN, moment)
     assert command("run", *flags(CONFIG)[:2], *_words(CONFIG), "--out", "out") == 130
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fast_fedpg on ")]
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fedavg_pg on ")]
     assert len(said) == 1
     assert said[0].startswith("fastfedpg: interrupted ")
     all_closed(1)

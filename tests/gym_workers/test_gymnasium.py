@@ -54,9 +54,9 @@ def same(one, other):
     return all(np.array_equal(x, y) for x, y in zip(one, other, strict=True))
 
 
-def played(envs, policy, task, theta, key, B, K):
+def played(envs, policy, task, theta, key, B, K, **how):
     """Episodes, without a program to be compiled."""
-    return envs.play(policy, jnp.int32(task), theta, key, B, K)
+    return envs.play(policy, jnp.int32(task), theta, key, B, K, **how)
 
 
 def by_hand(env, policy, theta, key, B, K):
@@ -95,7 +95,7 @@ def test_episodes_are_those_of_a_plain_loop(make):
         np.testing.assert_array_equal(got.observations[j, n:], np.broadcast_to(observations[-1], (K + 1 - n, 4)))
         np.testing.assert_array_equal(got.rewards[j], rewards + [0] * (K - n))
         np.testing.assert_array_equal(got.alive[j], np.arange(K) < n)
-        assert got.terminated[j] == terminated
+        np.testing.assert_array_equal(got.terminated[j], terminated & (np.arange(K) == n - 1))
         assert np.isfinite(got.choices[j]).all()
     assert same(got, played(envs, policy, 0, theta, KEY, 10, K))
     assert same([x[:7] for x in got], played(envs, policy, 0, theta, KEY, 7, K))
@@ -155,7 +155,8 @@ def test_an_end_is_not_a_time_limit(make):
     got = played(envs, WALK, 0, jnp.array([0.0, 3.0]), KEY, 10, 30)
     assert 0 < got.terminated.sum() < 10
     assert not got.alive[:, 6:].any()
-    np.testing.assert_array_equal(got.terminated, got.observations[:, -1, 0] >= 10)
+    np.testing.assert_array_equal(got.terminated.any(axis=1), got.observations[:, -1, 0] >= 10)
+    assert not got.terminated[:, [0, 1, 2, 3, 4, *range(6, 30)]].any()
     cut = played(envs, WALK, 0, THETA, KEY, 10, 3)
     assert cut.alive.all()
     assert not cut.terminated.any()
@@ -167,6 +168,33 @@ def test_vector_environments_are_many_single_ones(make):
     assert 0 < want.terminated.sum() < 10
     for got in others:
         assert same(want, got)
+
+
+def test_lanes_go_on_in_single_and_vector_environments(make):
+    """A line ends at 10 or is cut after 6 steps; then a place without a step, and another start, from another seed.
+
+    Vector environments that are reset by hand have the same numbers; those that begin anew by themselves draw their
+    own starts; what begins an episode within another's last step is refused.
+    """
+    modes = (AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
+    envs = make([limited, *(partial(own_envs.vector, mode) for mode in modes)])
+    go = lambda i: played(envs, WALK, i, jnp.array([0.0, 3.0]), KEY, 5, 30, restart=True)
+    single, by_hand, by_itself = map(go, range(3))
+    assert same(single, by_hand)
+    for got in (single, by_itself):
+        seen, alive, ends = got.observations[..., 0], got.alive, got.terminated
+        over = alive[:, :-1] & ~alive[:, 1:]
+        assert over.sum() >= 5 * 3
+        assert (alive[:, 1:] | alive[:, :-1]).all(), "one place between two episodes"
+        np.testing.assert_array_equal(ends[:, :-1], over & (seen[:, 1:-1] >= 10))
+        begun = seen[:, 1:][~alive & (np.arange(30) < 29)]
+        assert begun.max() < 5
+        assert len(set(begun.tolist())) > 2
+        steps = np.where(alive, seen[:, 1:] - seen[:, :-1], 0)
+        assert {*np.unique(steps)} == {0, 1}
+        np.testing.assert_array_equal(got.rewards, np.where(alive, seen[:, 1:], 0))
+    with pytest.raises(InputError, match="segments need NextStep or Disabled"):
+        go(3)
 
 
 @pytest.mark.parametrize(
@@ -409,7 +437,7 @@ def test_a_policy_that_has_diverged_is_not_the_environments_fault(make, capfd):
 def test_choices_that_overflow_are_the_policys_fault():
     """Warnings are errors here, and none is given."""
     envs, beat = rollout.Singles(Line), [0, 0]
-    out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones(2, bool)
+    out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones((2, 3), bool)
     wild = lambda theta, o, noise: np.exp(theta * (1 + 0 * noise)), lambda choice: choice
     rollout.play(envs, wild, np.full(1, 1e3), np.zeros((2, 3, 1)), [0, 1], out, (-9, 9), beat)
     observations, choices, rewards, alive, terminated = out

@@ -51,8 +51,14 @@ def test_another_order_would_show():
     assert (np.asarray(ours) != np.asarray(other)).any()
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("tau", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("tau", "dtype"),
+    [
+        (0.0, jnp.float64),
+        (0.05, jnp.float32),
+        *(pytest.param(*given, marks=pytest.mark.long) for given in ((0.0, jnp.float32), (0.05, jnp.float64))),
+    ],
+)
 @pytest.mark.parametrize("name", ORACLES)
 def test_estimates(name, tau, dtype, monkeypatch):
     """Sampled and weighed for three agents in one program, as a round does it; with entropy r is computed too."""

@@ -13,7 +13,7 @@ from fastfedpg.core import estimate, key_for
 from fastfedpg.envs import Env, Environments, Episodes, Step, play
 from fastfedpg.experiment.plan import plan
 from fastfedpg.oracles import critic
-from fastfedpg.policies import linear, table
+from fastfedpg.policies import linear, mlp, table
 from fastfedpg.problems import Sparse, TabularProblem, as_environments, with_policy
 from fastfedpg.problems.with_policy import evaluation_key, explain_episodes
 from fastfedpg.runtime import Schedule, loop_records, message_sizes, simulate_records, walk
@@ -50,7 +50,7 @@ def saying(oracle, seed=53):
 def said(policy, theta, kept):
     """What it says of every state."""
     seen = jnp.arange(policy.width, dtype=float)[:, None]
-    return kept.centre + kept.scale * critic._forward(kept.network, lambda M: policy.enter(theta, seen, M))
+    return kept.centre + kept.scale * critic.forward(kept.network, lambda M: policy.enter(theta, seen, M))
 
 
 @pytest.mark.parametrize(("problem", "tau"), [(DENSE, 0.0), (SPARSE, 0.3)], ids=["dense", "sparse with entropy"])
@@ -125,7 +125,8 @@ def test_advantages_are_the_double_sum():
     alive = np.arange(5) < lengths[:, None]
     c, V = np.where(alive, rng.normal(size=(n, 5)), 0), rng.normal(size=(n, 6))
     zeros = jnp.zeros((n, 6, 1))
-    episodes = Episodes(zeros, zeros[:, :5], jnp.zeros((n, 5)), jnp.asarray(alive), jnp.asarray(ended))
+    ends = ended[:, None] & (np.arange(5) == lengths[:, None] - 1)
+    episodes = Episodes(zeros, zeros[:, :5], jnp.zeros((n, 5)), jnp.asarray(alive), jnp.asarray(ends))
     wanted = np.zeros((n, 5))
     for b, T in enumerate(lengths):
         for k in range(T):
@@ -212,7 +213,7 @@ def scripted(reward, observation, **settings):
             seen[5, 2], rewards[5, 2] = observation, reward
         seen, rewards = (jnp.where(task == 1, x, 0.5) for x in (seen, rewards))
         choices = policy.choose(theta, seen[:, :-1], policy.noise(key, (B, K), theta.dtype))
-        return Episodes(seen, choices, rewards, jnp.ones((B, K), bool), jnp.ones(B, bool))
+        return Episodes(seen, choices, rewards, jnp.ones((B, K), bool), jnp.zeros((B, K), bool))
 
     environments = Environments("scripted", box(1), Discrete(2), np.arange(2.0), go, 3, 0.9, **settings)
     return with_policy(environments, POLICY, "gpomdp", B=8, episodes=1)
@@ -240,7 +241,7 @@ def test_what_is_amiss_is_said_with_step_and_value(value, said):
     rewards, alive = np.full((2, 3), 0.5), np.ones((2, 3), bool)
     rewards[1, 1], alive[1, 2], rewards[1, 2] = value, False, 9.0
     seen = jnp.zeros((2, 4, 1))
-    episodes = Episodes(seen, seen[:, :3], jnp.asarray(rewards), jnp.asarray(alive), jnp.zeros(2, bool))
+    episodes = Episodes(seen, seen[:, :3], jnp.asarray(rewards), jnp.asarray(alive), jnp.zeros((2, 3), bool))
     found = explain_episodes(episodes, (0.0, 1.0))
     assert found.startswith(f"the reward of step 1 of trajectory 1 is {said}" if said else "")
     assert bool(found) == bool(said)
@@ -289,6 +290,17 @@ def test_evaluation_is_the_same_episodes_for_all_methods_and_others_for_each_see
     for algorithm, records in ((fast_fedpg(0.1, 1), loop_records), (scaffold_pg(0.1, 1), simulate_records)):
         begin = next(records(problem, algorithm, Schedule(1, seeds=6, theta0=thetas[0, 0], first_seed=3)))
         np.testing.assert_array_equal(begin.evaluation.J[[0, 5]], one)
+
+
+def test_every_seed_starts_from_a_policy_of_its_own():
+    """In Python as on the command line: two seeds differ at round 0, and a theta0 that is given stays."""
+    policy = mlp(box(1), Discrete(2), hidden=(2,))
+    problem = with_policy(ENVIRONMENTS, policy, "gpomdp", B=1, episodes=1)
+    starts = np.asarray(Schedule(1, seeds=2, first_seed=5).starts(problem))
+    np.testing.assert_array_equal(starts, [policy.init(key_for(seed, 0, "policy")) for seed in (5, 6)])
+    assert (starts[0] != starts[1]).any()
+    given = Schedule(1, seeds=2, theta0=starts[1]).starts(problem)
+    np.testing.assert_array_equal(given, [starts[1], starts[1]])
 
 
 def test_the_spread_over_seeds_has_the_error_of_the_episodes_in_it():

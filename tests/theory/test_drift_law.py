@@ -33,7 +33,7 @@ def noisy_quadratics(N: int, d: int, s: float) -> Problem:
     return Problem(jnp.asarray(b), np.arange(N, dtype=np.int32), oracle, None, np.zeros(d))
 
 
-@pytest.mark.parametrize("N", [1, 4])
+@pytest.mark.parametrize("N", [pytest.param(1, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize(("B0", "reuse"), [(None, False), (4, False), (None, True)])
 def test_the_law_is_that_of_the_algorithm_for_known_noise(N, B0, reuse):
     """Within 2%, at every local step. With d = 6 a squared norm's relative spread is at most sqrt(2/6): over 6000

@@ -1,13 +1,38 @@
 """Centralised PG: the ideal update of section 3, for agents that could talk at every step."""
 
-from fastfedpg.core import Algorithm, Down, Exchange, Info, Oracle, Own, RngKey, Scalar, Theta, estimate
+from typing import Any, NamedTuple
+
+from fastfedpg.core import (
+    Algorithm,
+    Down,
+    Exchange,
+    Info,
+    MakeOptimiser,
+    Oracle,
+    Own,
+    RngKey,
+    Scalar,
+    Theta,
+    estimate,
+    sgd,
+)
 
 
-def centralised_pg(eta: Scalar) -> Algorithm:
+class State(NamedTuple):
+    """What the server keeps: theta, and what its optimiser does."""
+
+    theta: Theta
+    optimiser: Any
+
+
+def centralised_pg(eta: Scalar, optimiser: MakeOptimiser = sgd) -> Algorithm:
     """One averaged gradient step a round: theta+ = theta - eta mean_i g_i(theta).
 
     Use it where a synchronisation costs little beside an estimate: nobody drifts. Do not where rounds are what counts:
     each has one step.
+
+    Args:
+        optimiser: takes the step at the server, and lasts from round to round.
     """
 
     def send_gradient(
@@ -16,12 +41,13 @@ def centralised_pg(eta: Scalar) -> Algorithm:
         g_i, own, steps = estimate(oracle, theta, own, key)
         return memory, own, g_i, Info(steps=steps)
 
-    def descend(theta: Theta, g: Theta, share: float, key: RngKey) -> tuple[Theta, Down]:
-        theta = theta - eta * g
-        return theta, theta
+    def descend(state: State, g: Theta, share: float, key: RngKey) -> tuple[State, Down]:
+        change, kept = optimiser(eta).update(g, state.optimiser, state.theta)
+        theta = state.theta + change
+        return State(theta, kept), theta
 
     return Algorithm(
-        init=lambda theta, N: (theta, theta, ()),
+        init=lambda theta, N: (State(theta, optimiser(eta).init(theta)), theta, ()),
         exchanges=(Exchange("gradient", send_gradient, descend),),
-        policy=lambda theta: theta,
+        policy=lambda state: state.theta,
     )

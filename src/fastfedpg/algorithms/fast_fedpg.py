@@ -1,6 +1,6 @@
 """Fast-FedPG: Algorithm 1 of Zhu, Heath Jr. and Mitra, "Towards Fast Rates for Federated and Multi-Task RL" (2024)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -15,17 +15,25 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
-    estimate,
     local_steps,
+    room_for_a_batch,
     sgd,
 )
 
 
 class Memory(NamedTuple):
-    """What agent i remembers within a round: where the round began, and the gradient it sent from there."""
+    """What agent i remembers within a round: where it began, the gradient it sent, and perhaps on which batch."""
 
     theta_bar: Theta
     g_i: Theta
+    batch: Any = ()
+
+
+class State(NamedTuple):
+    """What the server keeps: theta_bar, and what its optimiser does."""
+
+    theta_bar: Theta
+    optimiser: Any
 
 
 def fast_fedpg(
@@ -35,6 +43,7 @@ def fast_fedpg(
     reuse: bool = False,
     B0: int | None = None,
     optimiser: MakeOptimiser = sgd,
+    server: MakeOptimiser = sgd,
 ) -> Algorithm:
     """Local policy-gradient steps, each corrected by the memory of the global gradient.
 
@@ -52,42 +61,52 @@ def fast_fedpg(
         H: local steps in a round.
         alpha_g: server step size, in (0, 1].
         reuse: local step 0 takes the gradient already sent as g_i(theta_bar): H estimates a round instead of H + 1.
+            Where a batch serves several steps (oracle ppo) it takes the batch of that gradient, for all of them.
         B0: trajectories for the gradient that is sent, if not the oracle's own number.
         optimiser: takes the gradient step's place in Eq. (6). Where the corrected gradient is 0 theta stays, and no
             more is kept of the theory: adam and rmsprop circle such a point at a distance of about eta.
+        server: takes alpha_g's place in Eq. (7), with alpha_g as its step size and -mean_i Delta_i as its gradient; it
+            lasts from round to round (FedOpt, Reddi et al. 2021). Where all Delta_i are 0 theta stays.
     """
 
     def send_gradient(
         memory: Memory, own: Own, theta_bar: Down, oracle: Oracle, key: RngKey
     ) -> tuple[Memory, Own, Theta, Info]:
-        g_i, own, steps = estimate(oracle, theta_bar, own, key, B0)  # line 13
-        return Memory(theta_bar, g_i), own, g_i, Info(steps=steps)
+        batch, own = oracle.sample(theta_bar, own, key, B0)
+        g_i = oracle.gradient(theta_bar, own, batch)  # line 13
+        kept = Memory(theta_bar, g_i, batch if reuse and oracle.replay else ())
+        return kept, own, g_i, Info(steps=oracle.steps(batch))
 
     def send_change(
         memory: Memory, own: Own, g_bar: Down, oracle: Oracle, key: RngKey
     ) -> tuple[Memory, Own, Theta, Info]:
-        theta_bar, g_i = memory
+        theta_bar, g_i, batch = memory
 
         def direction(theta: Theta, g: Theta) -> Theta:
             return g - g_i + g_bar  # Eq. (6): theta - eta times this
 
-        first = g_i if reuse else None
-        theta, own, info = local_steps(oracle, direction, optimiser(eta), theta_bar, own, key, H, first)
+        first = {} if not reuse else {"batch": batch} if oracle.replay else {"first": g_i}
+        theta, own, info = local_steps(oracle, direction, optimiser(eta), theta_bar, own, key, H, **first)
         return memory, own, theta - theta_bar, info  # line 9
 
-    def broadcast_gradient(theta_bar: Theta, g_bar: Theta, share: float, key: RngKey) -> tuple[Theta, Down]:
-        return theta_bar, g_bar  # line 15
+    def broadcast_gradient(state: State, g_bar: Theta, share: float, key: RngKey) -> tuple[State, Down]:
+        return state, g_bar  # line 15
 
-    def move(theta_bar: Theta, Delta: Theta, share: float, key: RngKey) -> tuple[Theta, Down]:
-        theta_bar = theta_bar + alpha_g * Delta  # Eq. (7)
-        return theta_bar, theta_bar  # line 11
+    def move(state: State, Delta: Theta, share: float, key: RngKey) -> tuple[State, Down]:
+        change, kept = server(alpha_g).update(-Delta, state.optimiser, state.theta_bar)
+        theta_bar = state.theta_bar + change  # Eq. (7): alpha_g Delta
+        return State(theta_bar, kept), theta_bar  # line 11
 
-    def init(theta: Theta, N: int) -> tuple[Theta, Down, Memory]:
+    def init(theta: Theta, N: int) -> tuple[State, Down, Memory]:
         nothing = jnp.zeros((N, *theta.shape), theta.dtype)
-        return theta, theta, Memory(nothing, nothing)
+        return State(theta, server(alpha_g).init(theta)), theta, Memory(nothing, nothing)
+
+    def open(memory: Memory, theta: Theta, oracle: Oracle, own: Own, key: RngKey) -> Memory:
+        return memory._replace(batch=room_for_a_batch(oracle, theta, own, key, B0) if oracle.replay else ())
 
     return Algorithm(
         init,
         (Exchange("gradient", send_gradient, broadcast_gradient), Exchange("local", send_change, move)),
-        policy=lambda theta_bar: theta_bar,
+        policy=lambda state: state.theta_bar,
+        open=open if reuse else None,
     )

@@ -1,5 +1,7 @@
 """FedAvg-PG: the natural strategy that section 3 of the paper starts from, and whose drift Fast-FedPG removes."""
 
+from typing import Any, NamedTuple
+
 from fastfedpg.core import (
     Algorithm,
     Down,
@@ -16,7 +18,16 @@ from fastfedpg.core import (
 )
 
 
-def fedavg_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algorithm:
+class State(NamedTuple):
+    """What the server keeps: theta_bar, and what its optimiser does."""
+
+    theta_bar: Theta
+    optimiser: Any
+
+
+def fedavg_pg(
+    eta: Scalar, H: int, optimiser: MakeOptimiser = sgd, alpha_g: Scalar = 1.0, server: MakeOptimiser = sgd
+) -> Algorithm:
     """Local policy gradient, then the average of the parameters.
 
         theta_{i,l+1} = theta_{i,l} - eta g_i(theta_{i,l}),      theta_bar+ = mean_i theta_{i,H}
@@ -26,7 +37,13 @@ def fedavg_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algorithm:
 
     Use it where agents differ little, or noise is larger than drift: it has one vector each way, and no correction's
     noise. Do not where agents pull apart and eta H is large.
+
+    Args:
+        alpha_g: the server's step size: theta_bar+ = theta_bar + alpha_g mean_i (theta_{i,H} - theta_bar).
+        server: takes alpha_g's place, with mean_i (theta_bar - theta_{i,H}) as its gradient, and lasts from round to
+            round: FedAdam, FedYogi and FedAdagrad of Reddi et al. (2021). Its fixed points are those of the average.
     """
+    plain = server is sgd and isinstance(alpha_g, float | int) and alpha_g == 1
 
     def send_parameters(
         memory: tuple[()], own: Own, theta_bar: Down, oracle: Oracle, key: RngKey
@@ -34,11 +51,15 @@ def fedavg_pg(eta: Scalar, H: int, optimiser: MakeOptimiser = sgd) -> Algorithm:
         theta, own, info = local_steps(oracle, lambda theta, g: g, optimiser(eta), theta_bar, own, key, H)
         return memory, own, theta, info
 
-    def average(theta_bar: Theta, theta: Theta, share: float, key: RngKey) -> tuple[Theta, Down]:
-        return theta, theta
+    def average(state: State, theta: Theta, share: float, key: RngKey) -> tuple[State, Down]:
+        if plain:
+            return State(theta, ()), theta
+        change, kept = server(alpha_g).update(state.theta_bar - theta, state.optimiser, state.theta_bar)
+        theta = state.theta_bar + change
+        return State(theta, kept), theta
 
     return Algorithm(
-        init=lambda theta, N: (theta, theta, ()),
+        init=lambda theta, N: (State(theta, server(alpha_g).init(theta)), theta, ()),
         exchanges=(Exchange("local", send_parameters, average),),
-        policy=lambda theta_bar: theta_bar,
+        policy=lambda state: state.theta_bar,
     )

@@ -20,6 +20,7 @@ from fastfedpg.core import (
     effective_share,
     local_steps,
     log_weights,
+    once,
     sgd,
     watch,
     weighted_gradient,
@@ -77,7 +78,7 @@ def fedhapg_m(eta: Scalar, H: int, b: Scalar = 0.2, lam: Scalar | None = None) -
             D: Theta = jax.jvp(lambda q: weighted_gradient(oracle, q, z, own, played), (z,), (x - old,))[1]
             return b * weighted_gradient(oracle, x, z, own, played) + (1 - b) * (u + D)
 
-        mixed = watch(oracle, sample=sample, gradient=pair, steps=lambda n, batch: n(batch[0]))
+        mixed = watch(once(oracle), sample=sample, gradient=pair, steps=lambda n, batch: n(batch[0]))
         note = lambda x, batch: {"ess": effective_share(log_weights(oracle, x, batch[1], batch[0]))}
         x, own, info = local_steps(mixed, lambda x, v: v, sgd(eta), theta, own, key, H, note=note)
         return memory, own, x - theta, info

@@ -17,6 +17,7 @@ from fastfedpg.core import (
     effective_share,
     local_steps,
     log_weights,
+    once,
     sgd,
     watch,
     weighted_gradient,
@@ -70,7 +71,7 @@ def fedsvrpg_m(eta: Scalar, H: int, b: Scalar = 0.2, lam: Scalar | None = None) 
         pair = lambda g, x, own, batch: g(x, own, batch) - (1 - b) * (weighted_gradient(oracle, old, x, own, batch) - u)
         note = lambda x, batch: {"ess": effective_share(log_weights(oracle, old, x, batch))}
         x, own, info = local_steps(
-            watch(oracle, gradient=pair), lambda x, v: v, sgd(eta), theta, own, key, H, note=note
+            watch(once(oracle), gradient=pair), lambda x, v: v, sgd(eta), theta, own, key, H, note=note
         )
         return memory, own, x - theta, info
 

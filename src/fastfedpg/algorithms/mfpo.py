@@ -18,6 +18,7 @@ from fastfedpg.core import (
     effective_share,
     local_steps,
     log_weights,
+    once,
     sgd,
     watch,
     weighted_gradient,
@@ -66,7 +67,7 @@ def mfpo(eta: Scalar, H: int, a: Scalar = 0.2) -> Algorithm:
             new = oracle.gradient(x, own, batch) + (1 - fresh) * (u - weighted_gradient(oracle, old, x, own, batch))
             return (batch, old, new), (own, x, new)
 
-        moving = watch(oracle, sample=sample, gradient=lambda g, x, own, b: b[2], steps=lambda n, b: n(b[0]))
+        moving = watch(once(oracle), sample=sample, gradient=lambda g, x, own, b: b[2], steps=lambda n, b: n(b[0]))
         note = lambda x, b: {"ess": effective_share(log_weights(oracle, b[1], x, b[0]))}
         start = own, down.theta + eta * down.u, down.u
         x, (own, _, u), info = local_steps(moving, lambda x, u: u, sgd(eta), down.theta, start, key, H, note=note)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, print_lines, room
-from fastfedpg.cli.flags import flags_of, value_of, words_of
-from fastfedpg.cli.parse_flags import option, parse
+from fastfedpg.cli.flags import flags_of, words_of
+from fastfedpg.cli.parse_flags import PRESET, base_file, option, parse
 from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment.config import Config, from_toml
 
@@ -28,6 +28,7 @@ class AdviseFlags:
     )
     replicas: int = option(32, "Gradient estimates of each agent to measure with, at most.", "gradient")
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    preset: str | None = option(None, PRESET)
     out: Path | None = option(None, "The picture's name, with or without .png or .svg; beside it goes NAME.json.")
     overwrite: bool = option(False, "Replace a picture that is already there.")
 
@@ -39,7 +40,7 @@ def advise(arguments: list[str], console: Console, errors: Console) -> int:
     """Say which method, step size and local steps a problem asks for, and what each would cost."""
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--problem", *arguments]
-    file = value_of("--config", arguments)
+    file = base_file(arguments)
     base = Config() if file is None else from_toml(file)
     flags = flags_of(base, arguments, ("problem", "oracle", "policy"))
     config, (asked,) = parse((AdviseFlags,), "fastfedpg advise", arguments, base, flags, example=EXAMPLE)

@@ -10,9 +10,9 @@ import tyro
 from rich.console import Console
 
 from fastfedpg.cli.consoles import noting, print_lines, room, say
-from fastfedpg.cli.flags import flags_of, value_of
+from fastfedpg.cli.flags import flags_of
 from fastfedpg.cli.new_folder import new_folder
-from fastfedpg.cli.parse_flags import option, parse
+from fastfedpg.cli.parse_flags import PRESET, base_file, option, parse
 from fastfedpg.comparison import printed, run_cells, table
 from fastfedpg.comparison.presented import Report
 from fastfedpg.comparison.spec import Comparison, from_file
@@ -102,6 +102,7 @@ class CompareFlags:
         "run",
     )
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    preset: str | None = option(None, PRESET)
     out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
     overwrite: bool = option(False, "Replace an earlier comparison in that folder.")
 
@@ -113,8 +114,8 @@ EXAMPLE = (
 
 def compare(arguments: list[str], console: Console, errors: Console) -> int:
     """Compare methods on one problem and one budget, or finished runs."""
-    file = value_of("--config", arguments)
-    base = Comparison() if file is None else from_file(Path(file))
+    file = base_file(arguments)
+    base = Comparison() if file is None else from_file(file)
     comparison, parsed = read_flags(base, CompareFlags, "fastfedpg compare", arguments, EXAMPLE)
     note = noting(errors)
     show = lambda title, rounds: progress(errors, title, rounds)

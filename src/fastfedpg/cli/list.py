@@ -7,7 +7,7 @@ from functools import partial
 from rich.console import Console
 
 from fastfedpg.errors import InputError, unknown
-from fastfedpg.experiment import choices
+from fastfedpg.experiment import choices, presets
 from fastfedpg.parameters import NEEDED, Parameter
 from fastfedpg.registry import Table, is_own
 from fastfedpg.signatures import Described
@@ -21,9 +21,9 @@ KINDS: dict[str, tuple[str, Table]] = {
 }
 USAGE = """usage: fastfedpg list [NAME | --costs | --cards]
 
-Show the problems, algorithms, oracles and policies, a line each. With a NAME, or a module:function or file.py:function
-of your own, show what it is, its equation, and its settings with their defaults; of an algorithm also when to use it,
-and what a round costs, which is found by walking it.
+Show the problems, algorithms, oracles, policies and presets, a line each. With a NAME, or a module:function or
+file.py:function of your own, show what it is, its equation, and its settings with their defaults; of an algorithm
+also when to use it, and what a round costs, which is found by walking it.
 
   --costs  what a round of each algorithm costs, a row each
   --cards  all about every algorithm, as Markdown
@@ -79,7 +79,7 @@ def overview() -> list[str]:
             if kind == "problem":
                 given = " ".join(f"{k}={p.default}" for k, p in found.parameters.items())
                 lines.append(f"  {'':<{width}}  --problem-args {given}")
-    return lines
+    return [*lines, "presets", *(f"  {name:<{width}}  {presets.said(name)}" for name in presets.known())]
 
 
 def about(name: str) -> list[str]:

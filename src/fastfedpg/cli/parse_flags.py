@@ -9,7 +9,7 @@ import tyro
 
 from fastfedpg.cli.flags import GROUPS, Flag, flags_of, value_of
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import choices
+from fastfedpg.experiment import choices, presets
 from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.experiment.words import PAIRS
 from fastfedpg.kinds import TRUTH
@@ -168,10 +168,21 @@ def settings_for(
     usual: Config | None = None,
 ) -> tuple[Config, list[Any]]:
     """A run's configuration and a command's own flags; a configuration file, if there is one, gives the defaults."""
-    file = value_of("--config", arguments)
+    file = base_file(arguments)
     base = (usual or Config()) if file is None else from_toml(file)
     flags = flags_of(base, arguments, explain=explain)
     return parse(kinds, program, arguments, base, flags, example=example)
+
+
+def base_file(arguments: Sequence[str]) -> Path | None:
+    """The file whose settings are the defaults: one that is given, or a preset's."""
+    file, preset = value_of("--config", arguments), value_of("--preset", arguments)
+    if file is not None and preset is not None:
+        raise InputError("--config and --preset both say what the defaults are: give one of them")
+    return presets.find(preset) if preset is not None else None if file is None else Path(file)
+
+
+PRESET = "Settings of ours that were found to work, by name, instead of a file: fastfedpg list has them."
 
 
 def _optional(kind: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fastfedpg.cli.new_folder import new_folder
-from fastfedpg.cli.parse_flags import option, settings_for
+from fastfedpg.cli.parse_flags import PRESET, option, settings_for
 from fastfedpg.errors import InputError
 
 
@@ -15,6 +15,7 @@ class RunFlags:
     """Run one algorithm on one problem, and leave a folder with everything about it."""
 
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    preset: str | None = option(None, PRESET)
     out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
     overwrite: bool = option(False, "Replace the results of an earlier run in that folder.")
 

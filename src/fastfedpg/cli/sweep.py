@@ -11,7 +11,7 @@ from fastfedpg.cli.compare import compare_and_report
 from fastfedpg.cli.consoles import noting
 from fastfedpg.cli.flags import value_of
 from fastfedpg.cli.new_folder import new_folder
-from fastfedpg.cli.parse_flags import option, settings_for
+from fastfedpg.cli.parse_flags import PRESET, base_file, option, settings_for
 from fastfedpg.comparison import run_cells
 from fastfedpg.comparison.spec import Comparison
 from fastfedpg.errors import InputError
@@ -29,6 +29,7 @@ class SweepFlags:
         "samples", "What all combinations may spend alike: as much as the first does in --rounds rounds.", "run"
     )
     config: Path | None = option(None, "A TOML file with any of these settings; flags given beside it win.")
+    preset: str | None = option(None, PRESET)
     out: Path | None = option(None, "The folder for the results; a new one under runs/ unless given.")
     overwrite: bool = option(False, "Replace an earlier comparison in that folder.")
 
@@ -54,7 +55,7 @@ def sweep(arguments: list[str], console: Console, errors: Console) -> int:
     cells = {
         ",".join(f"{k}={v}" for k, v in table.items()): {"algorithm": config.algorithm, **table} for table in tables
     }
-    left_open = value_of("--seeds", arguments) is None and parsed.config is None
+    left_open = value_of("--seeds", arguments) is None and base_file(arguments) is None
     drawn = {config.oracle, *swept.get("oracle", ())} - EXACT or config.participants or config.theta0
     if left_open and not drawn:  # more would be copies
         config = config.but(seeds=1)

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from fastfedpg.core import RngKey, Task, Theta
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import InputError
 from fastfedpg.policies import Policy
@@ -20,8 +19,9 @@ FEW = 8
 SOURCE = "source"
 """Of `arrays`, what a checkpoint may differ in: an environment may have been repaired."""
 
-Play = Callable[[Policy, Task, Theta, RngKey, int, int], Episodes]
-"""play(policy, task, theta, key, B, K): B episodes of at most K steps, under jit and vmap."""
+Play = Callable[..., Episodes]
+"""play(policy, task, theta, key, B, K, restart=False): B episodes of at most K steps, under jit and vmap. With
+`restart` B lanes of K steps, in which one episode follows the other."""
 
 Frames = Callable[[Policy, np.ndarray, int, int, int, int], list[np.ndarray]]
 """frames(policy, theta, agent, seed, K, every): an episode, a picture for `every` steps, (height, width, 3) bytes."""

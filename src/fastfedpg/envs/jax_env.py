@@ -40,8 +40,10 @@ class Env(NamedTuple):
     actions: Space
 
 
-def play(env: Env, policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int) -> Episodes:
-    """B episodes of at most K steps, each with random numbers of its own number."""
+def play(
+    env: Env, policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int, restart: bool = False
+) -> Episodes:
+    """B episodes of at most K steps, each with random numbers of its own number; or B lanes in which they follow."""
     theta, task = jnp.asarray(theta), jax.tree.map(jnp.asarray, task)
 
     def one(key: RngKey) -> Episodes:
@@ -55,12 +57,16 @@ def play(env: Env, policy: Policy, task: Task, theta: Theta, key: RngKey, B: int
             choice = policy.choose(theta, observation, noise)
             new = env.step(task, state, policy.action(choice), jax.random.fold_in(moving, k))
             keep = lambda a, b: jax.tree.map(lambda x, y: jnp.where(alive, x, y), a, b)
-            state, after = keep((new.state, new.observation.astype(theta.dtype)), (state, observation))
-            reward = jnp.where(alive, new.reward, 0).astype(theta.dtype)
-            return (state, after, alive & ~new.terminated), (observation, choice, reward, alive)
+            other = (state, observation)
+            if restart:
+                state, begun = env.reset(task, jax.random.fold_in(start, k))
+                other = (state, begun.astype(theta.dtype))
+            state, after = keep((new.state, new.observation.astype(theta.dtype)), other)
+            reward, ends = jnp.where(alive, new.reward, 0).astype(theta.dtype), alive & new.terminated
+            return (state, after, ~ends if restart else alive & ~ends), (observation, choice, reward, alive, ends)
 
         carry = (state, first.astype(theta.dtype), jnp.bool_(True))
-        (_, last, alive), (seen, choices, rewards, taken) = lax.scan(step, carry, (noise, jnp.arange(K)))
-        return Episodes(jnp.concatenate([seen, last[None]]), choices, rewards, taken, ~alive)
+        (_, last, _), (seen, choices, rewards, taken, ends) = lax.scan(step, carry, (noise, jnp.arange(K)))
+        return Episodes(jnp.concatenate([seen, last[None]]), choices, rewards, taken, ends)
 
     return jax.vmap(lambda j: one(jax.random.fold_in(key, j)))(jnp.arange(B))

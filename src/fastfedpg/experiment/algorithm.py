@@ -4,7 +4,9 @@ import inspect
 from typing import Any
 
 from fastfedpg import optimisers
+from fastfedpg.algorithms.wrappers.lasting import lasting
 from fastfedpg.algorithms.wrappers.normalised import normalised
+from fastfedpg.algorithms.wrappers.scaled import scaled
 from fastfedpg.core import Algorithm
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment.config import Config
@@ -15,17 +17,48 @@ from fastfedpg.runtime import Schedule
 from fastfedpg.tables import ALGORITHMS
 
 
-def algorithm_of(config: Config) -> Algorithm:
-    """The algorithm that a configuration names, with its settings."""
+def algorithm_of(config: Config, **other: Any) -> Algorithm:
+    """The algorithm that a configuration names, with its settings, perhaps with other arguments."""
     config.check()
-    return make(config.choice("algorithm"))
+    chosen = config.choice("algorithm")
+    args = {**chosen.args, **other}
+    local = optimiser_of(config, args.get("optimiser"))
+    if isinstance(args.get("server"), str):
+        other = {**other, "server": optimisers.make(args["server"])}
+    made = make(chosen, **other, **({} if local is None else {"optimiser": local}))
+    if config.keep_optimiser and "H" in args:
+        made = lasting(made, local(args["eta"]))
+    return scaled(made) if config.oracle == SCALED and config.choice("oracle").args["scaled"] else made
+
+
+SCALED = "ppo"
+"""The oracle whose advantages have one scale for all agents."""
+
+
+def optimiser_of(config: Config, name: Any) -> Any:
+    """The optimiser with what is asked of it; None where the algorithm has none. Without H it is the server's."""
+    asked = [x for x in ("keep_optimiser", "clip_norm", "decay") if getattr(config, x)]
+    if not isinstance(name, str):
+        if asked:
+            raise InputError(f"{asked[0]}: algorithm {config.algorithm} has no local optimiser; leave it out")
+        return None
+    if config.decay and not config.keep_optimiser and "H" in config.choice("algorithm").args:
+        raise InputError("decay: an optimiser that starts afresh in every round counts no rounds; add --keep-optimiser")
+    return optimisers.make(name, config.clip_norm, config.decay, config.rounds * steps_in_a_round(config))
+
+
+def steps_in_a_round(config: Config) -> int:
+    """How many steps an agent's optimiser takes in a round."""
+    args = config.choice("oracle").args
+    return local_steps(config) * args.get("epochs", 1) * args.get("minibatches", 1)
 
 
 def make(chosen: Choice, **other: Any) -> Algorithm:
-    """The algorithm that is chosen, perhaps with other arguments; an optimiser by itself, and not by its name."""
+    """The algorithm that is chosen, perhaps with other arguments; optimisers by themselves, and not by their names."""
     args = {**chosen.args, **other}
-    if isinstance(args.get("optimiser"), str):
-        args["optimiser"] = optimisers.make(args["optimiser"])
+    for name in ("optimiser", "server"):
+        if isinstance(args.get(name), str):
+            args[name] = optimisers.make(args[name])
     with told(f"algorithm '{chosen.name}'"):
         try:
             made = ALGORITHMS.resolve(chosen.name)(**args)

@@ -12,7 +12,7 @@ from fastfedpg import runtime
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.algorithm import algorithm_of, local_steps, make, with_opening, with_turns
+from fastfedpg.experiment.algorithm import algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
@@ -63,7 +63,7 @@ class Plan:
 
     def with_eta(self, eta: Any) -> Algorithm:
         """The algorithm at another step size, which may be traced."""
-        new = make(self.config.choice("algorithm"), eta=eta)
+        new = algorithm_of(self.config, eta=eta)
         return with_opening(self.config, new, self.known, self.policy)
 
     def for_rounds(self, rounds: int) -> "Plan":
@@ -178,8 +178,12 @@ def _of_the_users_own(config: Config) -> Iterator[None]:
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     """Settings that were changed but that the chosen algorithm or oracle does not have."""
     played = known is not None and known.played
-    if config.oracle == "actor_critic":
-        yield "oracle actor_critic is biased by its critic: the theorems do not cover it"
+    if config.oracle in ("actor_critic", "ppo"):
+        yield f"oracle {config.oracle} is biased by its critic: the theorems do not cover it"
+    steps, local = steps_in_a_round(config), "H" in config.choice("algorithm").args
+    if config.get("optimiser") in ("adam", "yogi") and steps == 1 and not config.keep_optimiser and local:
+        name = config.get("optimiser")
+        yield f"optimiser {name}, afresh and with one step a round, is sign descent: --keep-optimiser, or H > 1"
     if (optimiser := config.get("optimiser") or "sgd") != "sgd":
         yield f"optimiser {optimiser} keeps the fixed point of exact steps alone; the theorems are about sgd"
     if not played:

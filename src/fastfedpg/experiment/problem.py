@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastfedpg import policies, problems
-from fastfedpg.core import Evaluation, Problem, key_for
+from fastfedpg.core import Evaluation, Problem
 from fastfedpg.envs import Environments
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
@@ -76,8 +76,9 @@ def _started(config: Config, built: Built) -> Built:
     """In environments every seed starts from a theta of its own."""
     assert built.policy is not None
     if config.theta0 is None:
-        seeds = range(config.first_seed, config.first_seed + config.seeds)
-        start = np.stack([np.asarray(built.policy.init(key_for(seed, 0, "policy"))) for seed in seeds])
+        begin, seeds = built.problem.start, range(config.first_seed, config.first_seed + config.seeds)
+        assert begin is not None
+        start = np.stack([begin(seed) for seed in seeds])
         return built._replace(problem=built.problem._replace(theta0=start))
     theta0 = _read_theta0(config, (built.policy.size,), "theta's length")
     start = np.broadcast_to(theta0, (config.seeds, built.policy.size))
@@ -89,7 +90,7 @@ def build_known(config: Config, known: AnyProblem) -> Built:
 
     A finite MDP is an environment, where a policy or an oracle for environments was asked for.
     """
-    asked = known.played or config.policy is not None or config.oracle == "actor_critic"
+    asked = known.played or config.policy is not None or config.oracle in ("actor_critic", "ppo")
     environments = known.as_environments() if asked else None
     if environments is None:
         return Built(known, with_its_oracle(config, known))

@@ -31,6 +31,13 @@ class RunSettings:
     evaluation_episodes: int = setting(
         16, "policy", "In environments: episodes of each agent that say what a policy is worth, others for each seed."
     )
+    keep_optimiser: bool = setting(
+        False, "run", "Each agent's optimiser lasts from round to round, instead of starting afresh; it is never sent."
+    )
+    clip_norm: float | None = setting(None, "run", "A local step's direction longer than this is shortened to it.")
+    decay: Literal["linear", "cosine"] | None = setting(
+        None, "run", "The local step size falls to 0 over the run, with an optimiser that lasts."
+    )
     rounds: int = setting(100, "run", "Communication rounds T.")
     seeds: int = setting(1, "run", "How many seeds run side by side.")
     first_seed: int = setting(0, "run", "The first of them.")

@@ -241,6 +241,7 @@ def _play(
     key: RngKey,
     B: int,
     K: int,
+    restart: bool = False,
 ) -> Episodes:
     """B episodes; the reset's seed and the policy's noise of each come from its own number, whatever B is."""
 
@@ -253,8 +254,8 @@ def _play(
     o, a = widths
     real = partial(jax.ShapeDtypeStruct, dtype=theta.dtype)
     flag = partial(jax.ShapeDtypeStruct, dtype=jnp.bool_)
-    shapes = (real((B, K + 1, o)), real((B, K, a)), real((B, K)), flag((B, K)), flag((B,)))
-    host = partial(pool.play, sent, limits, parts, K, widths)
+    shapes = (real((B, K + 1, o)), real((B, K, a)), real((B, K)), flag((B, K)), flag((B, K)))
+    host = partial(pool.play, sent, limits, parts, K, widths, restart)
     return Episodes(*call_host(host, shapes, theta, jnp.asarray(task, jnp.int32), seeds, noise))
 
 

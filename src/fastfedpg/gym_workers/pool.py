@@ -211,6 +211,7 @@ class Pool:
         parts: tuple[int, ...],
         K: int,
         widths: tuple[int, int],
+        restart: bool,
         *given: np.ndarray,
     ) -> tuple[np.ndarray, ...]:
         """The fields of Episodes, of theta, agent, seeds and noise with any leading axes in common."""
@@ -220,7 +221,7 @@ class Pool:
         call = (len(lanes), B, K, d, noise.shape[-1], *widths, theta.dtype.name, self.front)
         where = shared_memory.layout(*call)
         jobs = [
-            Job(int(i), "play", (lane, first, call, limits), policy)
+            Job(int(i), "play", (lane, first, call, limits, restart), policy)
             for lane, i in enumerate(lanes)
             for first in range(0, B, parts[i])
         ]

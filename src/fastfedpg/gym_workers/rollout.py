@@ -11,6 +11,8 @@ from fastfedpg.gym_workers.flatten import reader, writer
 from fastfedpg.gym_workers.shared_memory import PART, POLICY, RESETTING
 
 STEP = "(observation, reward, terminated, truncated, info)"
+Begun = list[tuple[int, int]]
+"""Which environments begin another episode, and with which seed."""
 TRUTHS = (bool, np.bool_)
 
 
@@ -34,9 +36,14 @@ class Singles:
                 raise Wrong(f"reset returned {_short(began)}; it must return (observation, info)")
             observations[j] = self.read(began[0])
 
-    def step(self, actions: np.ndarray, playing: list[int], observations: np.ndarray, beat: Any) -> list[Any]:
-        """One step of those that are playing: their (number, reward, terminated, truncated)."""
+    def step(
+        self, actions: np.ndarray, playing: list[int], begun: Begun, observations: np.ndarray, beat: Any
+    ) -> list[Any]:
+        """One step of those that are playing: their (number, reward, terminated, truncated). Others begin anew."""
         found = []
+        for j, seed in begun:
+            beat[1] = j
+            observations[j] = self.read(self.envs[j].reset(seed=seed)[0])
         envs, read, write = self.envs, self.read, self.write
         for j in playing:
             beat[1] = j
@@ -50,7 +57,7 @@ class Singles:
 
 
 class Vector:
-    """The sub-environments of one vector environment; what they do after their first episode is not looked at."""
+    """The sub-environments of one vector environment; what is over is looked at only where it begins anew."""
 
     def __init__(self, env: Any) -> None:
         self.env, self.size = env, int(env.num_envs)
@@ -69,22 +76,51 @@ class Vector:
         for j, seen in enumerate(self.env.reset(seed=self.seeds)[0]):
             observations[j] = self.read(seen)
 
-    def step(self, actions: np.ndarray, playing: list[int], observations: np.ndarray, beat: Any) -> list[Any]:
-        """One step of all: the (number, reward, terminated, truncated) of those that are playing."""
+    def step(
+        self, actions: np.ndarray, playing: list[int], begun: Begun, observations: np.ndarray, beat: Any
+    ) -> list[Any]:
+        """One step of all: the (number, reward, terminated, truncated) of those that are playing.
+
+        With NextStep others begin anew in it by themselves. With Disabled all take a step, so they do after it.
+        """
         beat[1] = 0
+        if begun and self.mode == "SameStep":
+            raise Refused(
+                "its autoreset_mode is SameStep, which begins an episode within another's last step; segments need "
+                "NextStep or Disabled: take segments=false, or another mode"
+            )
         if self.mode == "Disabled" and self.over.any():  # one that is over takes no step before it is reset
             self.env.reset(seed=self.seeds, options={"reset_mask": self.over})
         acts = np.stack([self.write(x) for x in actions]).astype(self.dtype)
         seen, rewards, terminated, truncated, about = self.env.step(acts)
         self.over = np.logical_or(terminated, truncated)
+        if begun and self.mode == "Disabled":
+            anew = np.zeros(self.size, bool)
+            for j, seed in begun:
+                anew[j], self.seeds[j] = True, seed
+            seen, self.over = self.env.reset(seed=self.seeds, options={"reset_mask": anew})[0], self.over & ~anew
+        for j, _ in begun:
+            observations[j] = self.read(seen[j])
         for j in playing:
             last = self.mode == "SameStep" and self.over[j]
             observations[j] = self.read(about["final_obs"][j] if last else seen[j])
         return [(j, rewards[j], terminated[j], truncated[j]) for j in playing]
 
 
-def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: Any, limits: Any, beat: Any) -> None:
+def play(
+    envs: Any,
+    policy: Any,
+    theta: Any,
+    noise: Any,
+    seeds: list[int],
+    out: Any,
+    limits: Any,
+    beat: Any,
+    restart: bool = False,
+) -> None:
     """The episodes of one part, into the arrays `out`; the batch is always of the full size, whatever is in use.
+
+    With `restart` a lane goes on after an episode's end: in the next step nothing is done but to begin another.
 
     Where the policy has diverged there is nothing to play: the part is filled with NaN, and no environment is blamed.
     """
@@ -101,7 +137,7 @@ def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: 
     beat[0] = RESETTING
     envs.reset(seeds, now, beat)
     now[used:] = now[0]
-    playing = list(range(used))
+    playing, begun, episode = list(range(used)), list[tuple[int, int]](), [0] * used
     for k in range(K):
         if flat.dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
             missing(now, beat)
@@ -112,7 +148,9 @@ def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: 
             return diverged(out)
         observations[:, k] = now[:used]
         choices[:, k] = choice[:used]
-        for j, paid, ended, cut in envs.step(acts, playing, now, beat):
+        alive[playing, k] = True
+        over = []
+        for j, paid, ended, cut in envs.step(acts, playing, begun, now, beat):
             if isinstance(paid, str | bytes):  # which float would read
                 beat[1] = j
                 raise Wrong(f"the reward is {paid[:50]!r}, a {type(paid).__name__}; it must be a number")
@@ -125,17 +163,24 @@ def play(envs: Any, policy: Any, theta: Any, noise: Any, seeds: list[int], out: 
                 beat[1] = j
                 check_flags(terminated=ended, truncated=cut)
             if ended or cut:
-                terminated[j] = ended
-                alive[j, : k + 1] = True
-                playing = [i for i in playing if i != j]
-        if not playing:
+                terminated[j, k] = ended
+                over.append(j)
+        if over or begun:
+            playing = sorted({*playing, *(j for j, _ in begun)} - {*over})
+            begun = [(j, _next(seeds, episode, j)) for j in over] if restart else []
+        if not playing and not begun:
             break
     if flat.dot(zeros) != 0:
         missing(now, beat)
-    alive[playing] = True
     observations[:, k + 1 :] = now[:used, None]
     choices[:, k + 1 :] = choices[:, k, None]
     return None
+
+
+def _next(seeds: list[int], episode: list[int], j: int) -> int:
+    """The seed of a lane's next episode: steps of the golden ratio, so that lanes hardly meet."""
+    episode[j] += 1
+    return (seeds[j] + 0x9E3779B1 * episode[j]) % 2**31
 
 
 def chosen(policy: Any, theta: np.ndarray, observations: Any, noise: Any, used: int) -> tuple[Any, Any]:

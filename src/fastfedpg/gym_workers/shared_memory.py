@@ -29,7 +29,7 @@ def layout(lanes: int, B: int, K: int, d: int, w: int, o: int, a: int, dtype: st
         "rewards": ((lanes, B, K), dtype),
         "seeds": ((lanes, B), "uint32"),
         "alive": ((lanes, B, K), "bool"),
-        "terminated": ((lanes, B), "bool"),
+        "terminated": ((lanes, B, K), "bool"),
     }
     found: dict[str, Any] = {}
     for name, (shape, kind) in shapes.items():

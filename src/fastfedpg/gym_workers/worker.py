@@ -86,7 +86,9 @@ class Worker:
             self.envs[environment] = envs
         return self.envs[environment]
 
-    def play(self, environment: bytes, policy: bytes, lane: int, first: int, call: Any, limits: Any) -> None:
+    def play(
+        self, environment: bytes, policy: bytes, lane: int, first: int, call: Any, limits: Any, restart: bool
+    ) -> None:
         """The part of a batch that begins with a trajectory."""
         if self.shared[0] != call:
             where = layout(*call)
@@ -96,7 +98,7 @@ class Worker:
         seeds = arrays["seeds"][lane, part].tolist()
         theta, noise = arrays["theta"][lane], arrays["noise"][lane, part]
         out = [arrays[x][lane, part] for x in RESULTS]
-        play(envs, self.policies[policy], theta, noise, seeds, out, limits, self.beat)
+        play(envs, self.policies[policy], theta, noise, seeds, out, limits, self.beat, restart)
 
     def frames(self, environment: bytes, policy: bytes, *how: Any) -> list[np.ndarray]:
         """One episode as pictures."""

@@ -16,7 +16,7 @@ def preparation(make: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-_PLAYED = ("reinforce", "gpomdp", "actor_critic")
+_PLAYED = ("reinforce", "gpomdp", "actor_critic", "ppo")
 ANSWERED_BY: dict[str, tuple[str, ...]] = {
     "log_prob": _PLAYED,
     "credit": _PLAYED,

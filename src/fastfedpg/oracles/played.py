@@ -5,12 +5,12 @@ All are sums of weighted scores, sum_{b,k} w_{b,k} grad log pi(a_k|o_k), and dif
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float, Int
 
 from fastfedpg.core import Oracle, Own, RngKey, Scalar, Sums, Theta, Transitions, count_dtype
 from fastfedpg.envs.episodes import Episodes
@@ -31,6 +31,7 @@ class Game(NamedTuple):
     reward_offset: float = 0.0
     reward_range: tuple[float, float] | None = None
     tau: float = 0.0
+    segments: Callable[[Theta, RngKey, int], Episodes] | None = None  # lanes in which episodes follow each other
 
     def costs(self, theta: Theta, episodes: Episodes) -> Costs:
         """c_k = scale (offset - r_k) + tau log pi(a_k|o_k), a plain number; 0 after the end, NaN where r_k can't be.
@@ -59,9 +60,9 @@ class Game(NamedTuple):
         """log pi(a_k|o_k)."""
         return self.policy.log_prob(theta, episodes.observations[:, :-1], episodes.choices)
 
-    def discount(self, c: Costs) -> Costs:
-        """gamma^k c_k."""
-        return c * jnp.asarray(self.gamma, c.dtype) ** jnp.arange(c.shape[1])
+    def discount(self, c: Costs, k: Int[Array, "B K"] | None = None) -> Costs:
+        """gamma^k c_k; k is counted from a lane's first step, unless given."""
+        return c * jnp.asarray(self.gamma, c.dtype) ** (jnp.arange(c.shape[1]) if k is None else k)
 
 
 class Weighed(NamedTuple):
@@ -82,8 +83,8 @@ def weighted_scores(game: Game, theta: Theta, batch: Weighed) -> Theta:
     return jax.grad(lambda theta: jnp.sum(w * log_prob(game, theta, batch)))(jnp.asarray(theta))
 
 
-def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callable[..., tuple[Weighed, Own]]) -> Oracle:
-    """An oracle whose batches are weighed episodes."""
+def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callable[..., tuple[Any, Own]]) -> Oracle:
+    """An oracle whose batches are weighed episodes, perhaps with more beside them."""
 
     def credit(theta: Theta, own: Own, batch: Weighed) -> Float[Array, "B K"]:
         return jnp.where(batch.episodes.alive, batch.weights, 0)
@@ -91,8 +92,7 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
     def transitions(batch: Weighed) -> Transitions:
         seen, choices, _, alive, terminated = batch.episodes
         c = jnp.where(alive, game.plain_costs(batch.episodes), 0)
-        ends = last_steps(alive) & terminated[:, None]
-        return Transitions(seen[:, :-1], choices, c, seen[:, 1:], alive, ends)
+        return Transitions(seen[:, :-1], choices, c, seen[:, 1:], alive, terminated)
 
     def kl(theta: Theta, other: Theta, batch: Weighed) -> Costs:
         assert game.policy.kl is not None
@@ -110,11 +110,6 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
         B=B,
         kl=None if game.policy.kl is None else kl,
     )
-
-
-def last_steps(alive: Bool[Array, "B K"]) -> Bool[Array, "B K"]:
-    """Whether a step was its episode's last."""
-    return alive & ~jnp.concatenate([alive[:, 1:], jnp.zeros_like(alive[:, :1])], axis=1)
 
 
 def observe(game: Game, B: int) -> Callable[[Own, RngKey, int], tuple[Sums, Scalar]]:

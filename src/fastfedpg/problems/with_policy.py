@@ -1,5 +1,6 @@
 """From environments, a policy and an oracle's name to what the runtimes take."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -64,7 +65,9 @@ def with_policy(
 
     def game(task: Task) -> Game:
         play = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps)
-        return Game(policy, play, environments.gamma, scale, environments.reward_offset, stated, tau)
+        going_on = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps, restart=True)
+        segments = going_on if "restart" in inspect.signature(environments.play).parameters else None
+        return Game(policy, play, environments.gamma, scale, environments.reward_offset, stated, tau, segments)
 
     def worth(theta: Any, seed: Any, task: Task, i: Any) -> Worth:
         here = game(task)
@@ -83,6 +86,7 @@ def with_policy(
         explain_batch=lambda batch: explain_episodes(batch.episodes, stated),
         host_error=environments.host_error,
         release=environments.release,
+        start=lambda seed: np.asarray(policy.init(key_for(seed, 0, "policy"))),
     )
 
 

@@ -114,14 +114,17 @@ class Schedule:
         """One theta per seed."""
         if not isinstance(problem, Problem):
             raise InputError(f"a problem with an oracle is needed, as from with_oracle, not a {type(problem).__name__}")
-        theta = jnp.asarray(problem.theta0 if self.theta0 is None else self.theta0)
         d = np.shape(problem.theta0)[-1]
+        check_seeds(self.seeds, d)
+        theta = jnp.asarray(problem.theta0 if self.theta0 is None else self.theta0)
+        if self.theta0 is None and problem.start is not None and theta.ndim == 1:
+            seeds = range(self.first_seed, self.first_seed + self.seeds)
+            theta = jnp.stack([jnp.asarray(problem.start(seed)) for seed in seeds])
         if theta.shape not in ((d,), (self.seeds, d)) or not jnp.issubdtype(theta.dtype, jnp.floating):
             raise InputError(
                 f"theta0 has shape {theta.shape} and type {theta.dtype}; it must be ({d},), or ({self.seeds}, {d}) "
                 f"for {self.seeds} seeds, of floating-point numbers"
             )
-        check_seeds(self.seeds, d)
         return jnp.broadcast_to(theta, (self.seeds, d))
 
     def recorded(self) -> Iterator[int]:

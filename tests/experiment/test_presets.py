@@ -1,0 +1,48 @@
+"""Presets: settings of ours, by name; flags beside them win, and each can be planned."""
+
+import pytest
+
+from commands import command
+from fastfedpg.cli.parse_flags import base_file
+from fastfedpg.errors import InputError
+from fastfedpg.experiment import presets
+from fastfedpg.experiment.config import from_toml
+
+
+@pytest.mark.parametrize("name", presets.known())
+def test_every_preset_says_what_it_is_and_has_a_policy_that_learns(name):
+    """Its minibatches divide a batch, which is looked at only when it is played."""
+    config = from_toml(presets.find(name))
+    args = config.choice("oracle").args
+    assert config.oracle == "ppo"
+    assert args["B"] * args["K"] % args["minibatches"] == 0
+    assert config.keep_optimiser
+    assert presets.said(name).endswith(".")
+
+
+def test_a_preset_gives_the_defaults(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = ("--B", 2, "--K", 4, "--minibatches", 1, "--epochs", 1, "--rounds", 1, "--evaluation-episodes", 1)
+    assert command("run", "--preset", "pendulum", *small, "--out", "one") == 0
+    stored = from_toml(tmp_path / "one" / "config.toml")
+    assert (stored.problem, stored.oracle, stored.keep_optimiser, stored.rounds) == ("gym:Pendulum-v1", "ppo", True, 1)
+    assert stored.get("B") == 2
+    assert stored.get("optimiser") == "adam"
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match="give one of them"):
+        base_file(["--config", "a.toml", "--preset", "pendulum"])
+    with pytest.raises(InputError, match=r"unknown preset 'pendulun'.*pendulum"):
+        presets.find("pendulun")
+
+
+def test_methods_with_ppo_are_compared_on_one_budget(tmp_path, monkeypatch, capsys):
+    """A batch is paid for once, however many steps it serves: with `reuse` both have as many rounds."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--problem", "point-mass", "--agents", 2, "--policy", "linear", "--oracle", "ppo", "--B", 2, "--K", 4)
+    small = ("--minibatches", 2, "--epochs", 1, "--rounds", 2, "--seeds", 1, "--evaluation-episodes", 1, "--H", 1)
+    methods = ("--algorithms", "fast_fedpg,reuse=true", "fedavg_pg", "--optimiser", "adam", "--keep-optimiser")
+    assert command("compare", *words, *small, *methods, "--out", "two") == 0
+    rounds = [from_toml(file).rounds for file in tmp_path.glob("two/*/config.toml")]
+    assert rounds == [2, 2]
