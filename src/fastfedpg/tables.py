@@ -78,6 +78,7 @@ ENVIRONMENTS = Table(
         "cart-pole": "envs.catalogue.cart_pole:cart_pole",
         "pendulum": "envs.catalogue.pendulum:pendulum",
         "thermostats": "envs.catalogue.thermostats:thermostats",
+        "offices": "envs.catalogue.offices:offices",
         "half-cheetah-vel": "gym_workers.mujoco:half_cheetah_vel",
         "half-cheetah-dir": "gym_workers.mujoco:half_cheetah_dir",
         "walker2d-vel": "gym_workers.mujoco:walker2d_vel",
