@@ -32,7 +32,7 @@ PICTURES = {
     "claims/bias.png": "theory-bias.png",
     "claims/stationary.png": "theory-stationary.png",
     "claims/tightness.png": "theory-tightness.png",
-    "thermostats.png": "thermostats.png",
+    "offices.png": "offices.png",
     "advice.png": "advice.png",
     **{f"{name}/curves.png": f"study-{name}.png" for name in STUDIES},
     "studies/suite/profiles.png": "suite-profiles.png",

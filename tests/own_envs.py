@@ -131,6 +131,14 @@ class Slotted:
     x: int
 
 
+class Saying(Line):
+    """One that says what it wants."""
+
+    def __init__(self, wants):
+        super().__init__()
+        self.wants = wants
+
+
 class Doubled(gymnasium.RewardWrapper):
     """Twice the reward."""
 

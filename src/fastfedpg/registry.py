@@ -17,7 +17,7 @@ from fastfedpg.parameters import bind
 from fastfedpg.signatures import Described, describe_function, describe_source
 
 PACKAGE = Path(__file__).parent
-SUITES = ("gym", "gymnax")
+SUITES = ("gym", "gymnax", "mo", "sumo")
 """What stands before a colon and is no module of the user's."""
 
 

@@ -28,7 +28,7 @@ from fastfedpg.errors import EnvironmentFailed, InputError
 from fastfedpg.gym_workers import adapter as gym
 from fastfedpg.gym_workers import mujoco, rollout
 from fastfedpg.gym_workers.adapter import environments
-from fastfedpg.gym_workers.flatten import writer
+from fastfedpg.gym_workers.flatten import described, writer
 from own_envs import Doubled, Line, limited
 
 KEY = jax.random.key(3)
@@ -499,7 +499,15 @@ def test_words_for_what_holds_itself():
     assert told(loop) == "list(1, list)"
 
 
-@pytest.mark.parametrize("family", [mujoco.half_cheetah_vel, mujoco.ant_dir])
+FAMILIES = {
+    mujoco.half_cheetah_vel: "HalfCheetah-v5",
+    mujoco.half_cheetah_dir: "HalfCheetah-v5",
+    mujoco.walker2d_vel: "Walker2d-v5",
+    mujoco.ant_dir: "Ant-v5",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_rewards_of_mujoco_families(family, capfd):
     """The rewards of two steps are those of the formula, with velocities from the distance the robot went."""
     envs = family(agents=3)
@@ -507,20 +515,34 @@ def test_rewards_of_mujoco_families(family, capfd):
     got = played(envs, own_envs.steered(a), 1, jnp.linspace(-0.5, 0.5, o * a), KEY, 10, 3)
     envs.release()
     assert "settotalmass" not in capfd.readouterr().err
-    env = gymnasium.make("HalfCheetah-v5" if family is mujoco.half_cheetah_vel else "Ant-v5").unwrapped
+    env = gymnasium.make(FAMILIES[family]).unwrapped
     env.reset(seed=int(jax.random.bits(jax.random.split(jax.random.fold_in(KEY, 0))[0], dtype=jnp.uint32) >> 1))
     capfd.readouterr()
     Path("MUJOCO_LOG.TXT").unlink(missing_ok=True)
+    place = lambda: (env.data.body(1).xpos if family is mujoco.ant_dir else env.data.qpos)[:2].copy()
     for k in range(2):
         action = np.clip(np.asarray(got.choices[0, k]), -1, 1)
-        place = env.data.qpos[:1].copy() if family is mujoco.half_cheetah_vel else env.data.body(1).xpos[:2].copy()
+        before = place()
         env.step(action.astype(np.float32))
-        after = env.data.qpos[:1].copy() if family is mujoco.half_cheetah_vel else env.data.body(1).xpos[:2].copy()
-        velocity = (after - place) / env.dt
+        v, cost = (place() - before) / env.dt, (action**2).sum()
         if family is mujoco.half_cheetah_vel:
-            want = -abs(velocity[0] - 1.5) - 0.05 * (action**2).sum()
+            want = -abs(v[0] - 1.5) - 0.05 * cost
+        elif family is mujoco.half_cheetah_dir:
+            want = -v[0] - 0.1 * cost
+        elif family is mujoco.walker2d_vel:
+            want = 2 - abs(v[0] - 1) - 0.001 * cost
         else:
             angle = 2 * np.pi / 3
             forces = np.clip(env.data.cfrc_ext, -1, 1)
-            want = velocity @ [np.cos(angle), np.sin(angle)] + 1 - 0.5 * (action**2).sum() - 5e-4 * (forces**2).sum()
+            want = v @ [np.cos(angle), np.sin(angle)] + 1 - 0.5 * cost - 5e-4 * (forces**2).sum()
         np.testing.assert_allclose(got.rewards[0, k], want, rtol=1e-6)
+
+
+def test_agents_are_called_what_their_rewards_say():
+    """Also where one is left of them; what says nothing, or no words, has a number."""
+    envs = mujoco.half_cheetah_dir(agents=3)
+    assert envs.agents == ("forwards", "backwards", "forwards")
+    assert envs.only(1).agents == ("backwards",)
+    assert described(Line())["wants"] == ""
+    assert described(own_envs.Saying(3))["wants"] == ""
+    assert described(own_envs.Saying("calm\x1b"))["wants"] == "calm\\x1b"

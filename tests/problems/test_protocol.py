@@ -13,7 +13,8 @@ from fastfedpg.problems.base import KINDS
 
 SOURCE = Path(__file__).parents[2] / "src" / "fastfedpg"
 TABLE, REGULATOR, PLAYED = make("compromise"), make("lqr"), make("point-mass")
-SLOW = ("half-cheetah-vel", "ant-dir")  # whose simulator starts in processes of its own
+# Whose simulator starts in processes of its own.
+SLOW = ("half-cheetah-vel", "half-cheetah-dir", "walker2d-vel", "ant-dir")
 
 
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if name not in SLOW])

@@ -17,8 +17,8 @@ from fastfedpg.parameters import Parameter
 
 PROBLEM = (
     "A problem's name (see `fastfedpg list`); the path of an .npz file with P (or next, p), reward, rho, gamma or, for "
-    "a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma; gym:ID or gymnax:ID; or a module:function of your "
-    "own that makes each agent's environment."
+    "a linear-quadratic regulator, with A, B, Q, R, Sigma0, gamma; gym:ID, gymnax:ID, mo:ID or sumo:NET; or a "
+    "module:function of your own that makes each agent's environment."
 )
 NAMES = {
     "problem": PROBLEM,

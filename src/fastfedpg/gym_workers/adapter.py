@@ -61,7 +61,7 @@ def environments(
         patience: the seconds an environment may take for a step before it is given up.
         first: the number of the first agent, where the others are elsewhere.
     """
-    gymnasium = _gymnasium()
+    _gymnasium()
     made = _agents(envs, rewards, agents)
     if reward_range is not None and not reward_range[0] <= reward_range[1]:
         raise InputError(f"reward_range = {reward_range}: its first number must not be the larger one")
@@ -69,12 +69,15 @@ def environments(
         raise InputError(f"workers = {workers}; it takes at least 1 process")
     if not patience > 0:
         raise InputError(f"patience = {patience:g}; it must be a positive number of seconds")
-    found = [(_specification(gymnasium, env) if isinstance(env, str) else env, reward) for env, reward in made]
+    found = [(specification(env) if isinstance(env, str) else env, reward) for env, reward in made]
     sent = [pickled(x, f"the environment of agent {first + i}") for i, x in enumerate(found)]
     pool = Pool(sent, workers or cores(), patience, first)
     about = _looked_at(pool, sent)
     steps = max((x["steps"] or 0 for x in about), default=0)
-    known = [PickledAgent(x, _words(*pair), seen["part"]) for x, pair, seen in zip(sent, made, about, strict=True)]
+    known = [
+        PickledAgent(x, _words(*pair), seen["part"], seen["wants"])
+        for x, pair, seen in zip(sent, made, about, strict=True)
+    ]
     return _together(
         known,
         pool,
@@ -91,11 +94,15 @@ def environments(
 
 
 class PickledAgent(NamedTuple):
-    """What an agent's environment is made of, pickled and in words, and how many episodes are played in it at once."""
+    """What an agent's environment is made of, pickled and in words, and how many episodes are played in it at once.
+
+    `wants` is what it says of its own reward, where it says anything.
+    """
 
     sent: Sent
     words: str
     part: int
+    wants: str
 
 
 def _together(agents: Sequence[PickledAgent], pool: Pool, **common: Any) -> Environments:
@@ -111,6 +118,7 @@ def _together(agents: Sequence[PickledAgent], pool: Pool, **common: Any) -> Envi
     return Environments(
         **common,
         tasks=np.arange(len(agents), dtype=np.int32),
+        agents=tuple(x.wants or f"agent {i}" for i, x in enumerate(agents)),
         play=partial(_play, pool, tuple(x.part for x in agents), limits, widths),
         source=f"gymnasium {_gymnasium().__version__}: {'; '.join(x.words for x in agents)}",
         host_error=pool.host_error,
@@ -132,10 +140,11 @@ def made(name: str, arguments: Mapping[str, Any]) -> str | Factory:
     """An id, or with arguments of its own a factory of it; numbers and truth values may be given as words."""
     if not arguments:
         return name
-    return partial(make_env.made, _specification(_gymnasium(), name), {k: _meant(v) for k, v in arguments.items()})
+    return partial(make_env.made, specification(name), {k: meant(v) for k, v in arguments.items()})
 
 
-def _meant(value: Any) -> Any:
+def meant(value: Any) -> Any:
+    """A word as the number, truth or list that it looks like."""
     if not isinstance(value, str):
         return value
     try:
@@ -178,8 +187,9 @@ def _agents(envs: Any, rewards: Any, agents: int | None) -> list[tuple[Any, Any]
     return list(zip(every, wraps, strict=True))
 
 
-def _specification(gymnasium: Any, name: str) -> Any:
+def specification(name: str) -> Any:
     """What an id stands for; known to the processes too, whoever registered it."""
+    gymnasium = _gymnasium()
     module, _, own = name.rpartition(":")
     try:
         if module:

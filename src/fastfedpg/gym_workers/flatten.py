@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastfedpg.errors import printable
 from fastfedpg.gym_workers.faults import Wrong
 from fastfedpg.gym_workers.shared_memory import PART
 
@@ -91,6 +92,7 @@ def described(env: Any) -> dict[str, Any]:
         "steps": getattr(getattr(env, "spec", None), "max_episode_steps", None),
         "part": int(env.num_envs) if several else PART,
         "native": _sendable(getattr(env, f"{kind}observation_space"), getattr(env, f"{kind}action_space")),
+        "wants": printable(wants) if isinstance(wants := getattr(env, "wants", ""), str) else "",
         "fps": (getattr(env, "metadata", None) or {}).get("render_fps"),
     }
 

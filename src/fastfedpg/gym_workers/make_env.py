@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,13 @@ def made(specification: Any, arguments: dict[str, Any], render_mode: str | None 
     import gymnasium
 
     return gymnasium.make(specification, render_mode=render_mode, **{"disable_env_checker": True, **arguments})
+
+
+def made_quietly(specification: Any, arguments: dict[str, Any], render_mode: str | None = None) -> Any:
+    """The same, without Gymnasium's word on spaces of a suite's own that are rounded to float32."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*precision lowered by casting")
+        return made(specification, arguments, render_mode)
 
 
 def is_environment(x: Any) -> bool:
@@ -63,7 +71,7 @@ def build(given: tuple[Any, Any], render: bool = False) -> Any:
                 any_name = any(p.kind is p.VAR_KEYWORD for p in takes.values())
                 env = made(**how) if any_name or "render_mode" in takes else made()
         except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as why:
-            extra = "mujoco" if "mujoco" in f"{why}".lower() else ""
+            extra = next((x for x in ("mujoco", "box2d") if x in f"{why}".lower()), "")
             raise Refused(f"{why}" + f"; it comes with: pip install 'fastfedpg[{extra}]'" * bool(extra)) from None
     if not is_environment(env):
         raise Wrong(f"its factory returned {type(env).__name__}, which is no gymnasium.Env and no VectorEnv")

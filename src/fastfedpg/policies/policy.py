@@ -25,7 +25,7 @@ class Policy(NamedTuple):
     normalise: Callable[[Any, Any, Any], Any] | None = None  # (theta, mean (o,), std (o,)) -> theta
     surprise: Callable[[Any, Any, Any], Any] | None = None  # what tau multiplies in the cost, if not log_prob
     kl: Callable[[Any, Any, Any], Any] | None = None  # (theta, other, observation (…, o)) -> KL(pi_theta || pi_other)
-    entropy: Callable[[Any, Any], Any] | None = None  # (theta, observation (…, o)) -> (…), where it has a closed form
+    entropy: Callable[[Any, Any], Any] | None = None  # (theta, observation (…, o)) -> -E log pi (…), in closed form
 
     @property
     def parts(self) -> Any:

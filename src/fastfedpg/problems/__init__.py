@@ -32,7 +32,7 @@ def make(
     agents: int | None = None,
     reward_range: tuple[float, float] | None = None,
 ) -> AnyProblem:
-    """A problem by its maker's name, from the path of an `.npz` file, or by gym:ID, gymnax:ID or module:function."""
+    """A problem by its maker's name, from the path of an `.npz` file, or by SUITE:ID or module:function."""
     arguments = dict(arguments or {})
     if is_own(name) or name.partition(":")[0] in SUITES:
         return foreign(name, arguments, agents, reward_range)

@@ -1,4 +1,4 @@
-"""Environments by name: of this library, of Gymnasium and gymnax, or of a user's own function."""
+"""Environments by name: of this library, of a suite (Gymnasium, gymnax and others), or of a user's own function."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,22 +26,26 @@ SETTINGS = {
 def foreign(
     problem: str, arguments: Mapping[str, Any], agents: int | None, reward_range: tuple[float, float] | None
 ) -> AnyProblem:
-    """What gym:ID, gymnax:ID or a module:function names."""
+    """What gym:ID, gymnax:ID, mo:ID, sumo:NET or a module:function names."""
     if user_function.is_own(problem):
         return _own(problem, arguments, agents, reward_range)
     suite, _, name = problem.partition(":")
+    given, rest = _split(problem, arguments)
     if suite == "gymnax":
         from fastfedpg.envs.gymnax import gymnax_environments
 
-        given, rest = _split(problem, arguments)
         wrong = [*rest, *(k for k in given if k != "gamma")]
         if wrong:
             raise InputError(f"problem '{problem}' has no argument {wrong[0]}; it takes gamma")
         made_of = gymnax_environments(name, agents=agents or 1, **given)
         return replace(made_of, reward_range=reward_range, name=problem)
+    if suite in ("mo", "sumo"):
+        from fastfedpg.gym_workers import mo_gymnasium, sumo
+
+        make = {"mo": mo_gymnasium.mo_environments, "sumo": sumo.sumo_environments}[suite]
+        return make(name, rest.pop("weights", None), agents, rest, reward_range=reward_range, **given)
     from fastfedpg.gym_workers.adapter import environments, made
 
-    given, rest = _split(problem, arguments)
     return environments(made(name, rest), agents=agents or 1, reward_range=reward_range, name=problem, **given)
 
 

@@ -1,6 +1,5 @@
 """From environments, a policy and an oracle's name to what the runtimes take."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -65,8 +64,7 @@ def with_policy(
 
     def game(task: Task) -> Game:
         play = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps)
-        going_on = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps, restart=True)
-        segments = going_on if "restart" in inspect.signature(environments.play).parameters else None
+        segments = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps, restart=True)
         return Game(policy, play, environments.gamma, scale, environments.reward_offset, stated, tau, segments)
 
     def worth(theta: Any, seed: Any, task: Task, i: Any) -> Worth:

@@ -152,9 +152,9 @@ def counting_oracle(of_estimate: Callable[[int | None], int], d: int = 1, B: int
         transitions=lambda batch: Transitions(nothing, nothing, jnp.zeros((1, 1)), nothing, no, no),
         B=B,
         kl=lambda theta, other, batch: jnp.zeros((1, 1), theta.dtype),
-        entropy=lambda theta, batch: jnp.zeros((1, 1), theta.dtype),
         scale=lambda own: jnp.ones(()),
         rescaled=lambda own, scale: own,
+        entropy=lambda theta, batch: jnp.zeros((1, 1), theta.dtype),
     )
 
 

@@ -23,6 +23,8 @@ SUN, PEOPLE = 3.0, 2.0  # most gains, kW; half of the sun's and all of the peopl
 OPEN, CLOSE = 8, 18  # hours of weekdays
 BAND = 1.0  # comfort: preferred temperature plus or minus this, K
 
+Degrees = Float[Array | np.ndarray, ""] | float
+
 SETTING = np.array([18.5, 25.5])
 
 _RATES = np.array([[-(WITHIN + WINDOWS) / AIR, WITHIN / AIR], [WITHIN / MASS, -(WITHIN + WALLS) / MASS]])
@@ -100,7 +102,7 @@ def setpoints(action: Float[Array, "2"]) -> tuple[Float[Array, ""], Float[Array,
     return 18.5 + 4.5 * jnp.clip(action[0], -1, 1), 25.5 + 4.5 * jnp.clip(action[1], -1, 1)
 
 
-def action(heat_to: Float[Array, ""] | float, cool_to: Float[Array, ""] | float) -> Float[Array, "2"]:
+def action(heat_to: Degrees, cool_to: Degrees) -> Float[Array, "2"]:
     """The action with these set points."""
     return jnp.clip((jnp.stack([jnp.asarray(heat_to, float), jnp.asarray(cool_to, float)]) - SETTING) / 4.5, -1, 1)
 
@@ -121,23 +123,31 @@ SEEN = (
 hours in which they are expected, time of day, weekday, time of the year, and (price - 0.30) / 0.15."""
 
 
-def observe(state: OfficeState) -> Float[Array, "10"]:
+def seen(
+    hour: Int[Array, ""], air: Float[Array, ""], outdoor: Float[Array, ""], occupied: Bool[Array, ""]
+) -> Float[Array, "10"]:
     """The numbers of SEEN."""
-    day, year = 2 * jnp.pi * (state.hour % 24) / 24, 2 * jnp.pi * (state.hour % YEAR) / YEAR
+    day, year = 2 * jnp.pi * (hour % 24) / 24, 2 * jnp.pi * (hour % YEAR) / YEAR
     return jnp.stack(
         [
-            (state.air - 21) / 5,
-            (outdoors(state.hour, state.weather)[0] - 10) / 15,
-            (scheduled(state.hour) ^ state.odd) * 1.0,
-            jnp.mean(scheduled(state.hour + jnp.arange(1, 5)) * 1.0),
+            (air - 21) / 5,
+            (outdoor - 10) / 15,
+            occupied * 1.0,
+            jnp.mean(scheduled(hour + jnp.arange(1, 5)) * 1.0),
             jnp.sin(day),
             jnp.cos(day),
-            (state.hour // 24 % 7 < 5) * 1.0,
+            (hour // 24 % 7 < 5) * 1.0,
             jnp.sin(year),
             jnp.cos(year),
-            (price(state.hour) - 0.30) / 0.15,
+            (price(hour) - 0.30) / 0.15,
         ]
     )
+
+
+def observe(state: OfficeState) -> Float[Array, "10"]:
+    """The numbers of SEEN, of this office."""
+    outdoor, _ = outdoors(state.hour, state.weather)
+    return seen(state.hour, state.air, outdoor, scheduled(state.hour) ^ state.odd)
 
 
 def start(hour: Int[Array, ""], key: RngKey) -> OfficeState:
@@ -158,7 +168,7 @@ def advance(state: OfficeState, action: Float[Array, "2"], key: RngKey) -> tuple
     missing = jnp.maximum(heat_to - free, 0) - jnp.maximum(free - jnp.maximum(cool_to, heat_to), 0)
     heat = jnp.clip(missing * AIR / _GAIN[0, 0], -PUMP * COP, PUMP * COP)
     air, mass, mean = thermal(state.air, state.mass, outdoor, given + heat, sun / 2)
-    seen = Hour(state.hour, mean, outdoor, occupied, heat / COP, price(state.hour))
+    happened = Hour(state.hour, mean, outdoor, occupied, heat / COP, price(state.hour))
     changed = 0.98 * state.weather + 3 * np.sqrt(1 - 0.98**2) * jax.random.normal(weather, (), state.weather.dtype)
     odd = jax.random.uniform(flip) < jnp.where(state.odd, 0.6, 0.01)  # 2.5 hours, on average
-    return OfficeState(state.hour + 1, air, mass, changed, odd), seen
+    return OfficeState(state.hour + 1, air, mass, changed, odd), happened

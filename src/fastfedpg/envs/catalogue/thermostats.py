@@ -1,6 +1,5 @@
 """Thermostats of N equal small offices whose people weigh comfort against the electricity bill differently."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -10,21 +9,18 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from fastfedpg.core import RngKey, Task, Theta
+from fastfedpg.core import RngKey, Task
 from fastfedpg.envs import jax_env
-from fastfedpg.envs.catalogue.office import BAND, PUMP, SEEN, YEAR, Hour, OfficeState, action, advance, observe, start
+from fastfedpg.envs.catalogue.office import PUMP, SEEN, YEAR, Hour, OfficeState, advance, observe, start
+from fastfedpg.envs.catalogue.office_rules import Control
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.errors import InputError
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import box
 
 WEEK = 168
 WORST = 10.0
 """Further outside the comfort band than this, in degrees, is not worse."""
-
-Control = Callable[[Float[Array, "10"], RngKey], Float[Array, "2"]]
-"""What is done about an observation: a rule, or a policy with its theta."""
 
 
 class Building(NamedTuple):
@@ -89,34 +85,6 @@ def thermostats(agents: int = 32, gamma: float = 0.97, least: float = 0.02, most
         agents=tuple(f"{c:.1f}°, {w:.2f} €/K²h" for c, w in zip(tasks.preferred, tasks.weight, strict=True)),
         source=f"thermostats(agents={agents}, gamma={gamma}, least={least}, most={most})",
     )
-
-
-def fixed(preferred: Float[Array, ""] | float) -> Control:
-    """The rule of a plain thermostat: the edges of the comfort band, day and night."""
-    return lambda observation, key: action(preferred - BAND, preferred + BAND)
-
-
-def setback(preferred: Float[Array, ""] | float, night: float = 16.0) -> Control:
-    """The rule of a programmed thermostat: the comfort band while people are there or expected within four hours.
-
-    At other times it heats to `night` only, and does not cool below 30 degrees.
-    """
-
-    def rule(observation: Float[Array, "10"], key: RngKey) -> Float[Array, "2"]:
-        awake = (observation[2] > 0.5) | (observation[3] > 0)
-        return jnp.where(awake, action(preferred - BAND, preferred + BAND), action(night, 30.0))
-
-    return rule
-
-
-def played(policy: Policy, theta: Theta, steady: bool = False) -> Control:
-    """What a policy does; `steady`: without its noise, which for a Gaussian is its mean."""
-
-    def rule(observation: Float[Array, "10"], key: RngKey) -> Float[Array, "2"]:
-        noise = policy.noise(key, (), theta.dtype)
-        return policy.action(policy.choose(theta, observation.astype(theta.dtype), noise * (1 - steady)))
-
-    return rule
 
 
 def trace(control: Control, days: int, seed: Int[Array, ""] | int, first: Int[Array, ""] | int = 0) -> Hour:
