@@ -52,9 +52,9 @@ class Room(gymnasium.Env):
         return self._seen(), float(self.steps), self.steps >= 3, False, {}
 
 
-def played(envs, K=4, B=5):
+def played(envs, K=4, B=5, **how):
     policy = own_envs.linear(envs.observations.width, 2)
-    return envs.play(policy, jnp.int32(0), jnp.zeros(policy.size), jax.random.key(3), B, K)
+    return envs.play(policy, jnp.int32(0), jnp.zeros(policy.size), jax.random.key(3), B, K, **how)
 
 
 @pytest.fixture
@@ -121,6 +121,14 @@ def test_vectors_of_them_are_the_same_trajectories(make, space):
     one, other = played(single), played(several)
     for x, y in zip(one, other, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+def test_vectors_of_them_go_on_with_another_episode(make):
+    """A room ends after 3 steps; the one that begins in the place of step 3 is looked at, too, and one-hot."""
+    several = lambda: SyncVectorEnv([Room] * 5, autoreset_mode=AutoresetMode.NEXT_STEP)
+    lanes = played(make([several]), K=6, restart=True)
+    np.testing.assert_array_equal(np.asarray(lanes.alive), [[1, 1, 1, 0, 1, 1]] * 5)
+    np.testing.assert_array_equal(np.asarray(lanes.observations)[..., 6:8].sum(-1), 1)
 
 
 def emptied(seen):
