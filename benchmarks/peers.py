@@ -98,7 +98,7 @@ def reached(task: Task, found: list[dict], mean: str) -> dict | None:
 def run(words: list[str], task: Task, log: Path, say) -> list[dict]:
     """All evaluations of one child, which is ended when it has reached what it was for."""
     found: list[dict] = []
-    with log.open("w") as kept, subprocess.Popen(
+    with log.open("w", buffering=1) as kept, subprocess.Popen(
         words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ONE_THREAD}
     ) as child:  # fmt: skip
         assert child.stdout is not None

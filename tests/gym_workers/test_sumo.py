@@ -74,3 +74,5 @@ def test_mistakes_are_told(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     with pytest.raises(InputError, match=r"agent 0 are \[1.0, 0.0\]; they must be 4"):
         problems.make("sumo:cologne1", {"weights": "[[1, 0]]"})
+    with pytest.raises(InputError, match=r"agents = 1000000000000.*take fewer"):
+        problems.make("sumo:cologne1", agents=10**12)

@@ -138,3 +138,9 @@ def test_an_environment_that_there_is_not():
     pytest.importorskip("mo_gymnasium")
     with pytest.raises(InputError, match="unknown environment 'mo_gymnasium:deep-see-v0'"):
         problems.make("mo:deep-see-v0")
+
+
+def test_more_agents_than_there_is_memory_for():
+    pytest.importorskip("mo_gymnasium")
+    with pytest.raises(InputError, match=r"agents = 1000000000000.*take fewer"):
+        problems.make("mo:deep-sea-treasure-v0", agents=10**12)

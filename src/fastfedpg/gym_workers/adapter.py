@@ -161,9 +161,14 @@ def is_environment(x: Any) -> bool:
         return False
 
 
+def check_agents(agents: int | None) -> None:
+    """Refuse more agents than there is memory for, before anything is made for each."""
+    check_fits(f"agents = {agents}", LEAST * (agents or 1), "take fewer")
+
+
 def _agents(envs: Any, rewards: Any, agents: int | None) -> list[tuple[Any, Any]]:
     """What each agent's environment is made of: an id or a factory, and a wrapper or None."""
-    check_fits(f"agents = {agents}", LEAST * (agents or 1), "take fewer")
+    check_agents(agents)
     several = not isinstance(envs, str) and not callable(envs)
     every = list(envs) if several else [envs]
     if several and rewards is None and agents is None:

@@ -9,7 +9,7 @@ from typing import Any
 from fastfedpg.envs.environments import Environments
 from fastfedpg.errors import InputError, missing_extra
 from fastfedpg.gym_workers import make_env
-from fastfedpg.gym_workers.adapter import environments, meant, specification
+from fastfedpg.gym_workers.adapter import check_agents, environments, meant, specification
 
 WEIGHTS = "rows of numbers, one for each agent, such as [[1, 0], [0.5, 0.5]]"
 
@@ -36,6 +36,7 @@ def mo_environments(
         raise missing_extra(f"mo:{name}", f"mo-gymnasium ({error})", "mo") from None
     from fastfedpg.gym_workers import weighted
 
+    check_agents(agents)
     if weights is None:
         N = 1 if agents is None else agents
         rewards = [partial(weighted.shared_out, i=i, N=N) for i in range(N)]

@@ -8,7 +8,7 @@ from typing import Any
 from fastfedpg.envs.environments import Environments
 from fastfedpg.errors import missing_extra, unknown
 from fastfedpg.gym_workers import traffic
-from fastfedpg.gym_workers.adapter import environments, meant
+from fastfedpg.gym_workers.adapter import check_agents, environments, meant
 from fastfedpg.gym_workers.mo_gymnasium import rows
 
 DECISIONS = 720
@@ -41,6 +41,7 @@ def sumo_environments(
     if absent:
         raise missing_extra(f"sumo:{name}", " and ".join(absent), "sumo")
     m = len(traffic.WISHES)
+    check_agents(agents)
     if weights is None:
         found = [tuple(float(j == i % m) for j in range(m)) for i in range(m if agents is None else agents)]
     else:
