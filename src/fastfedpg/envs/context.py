@@ -1,6 +1,5 @@
 """Context: a row of numbers for each agent, which its policy sees beside every observation and nobody else does."""
 
-import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -45,11 +44,6 @@ def with_context(environments: Environments, context: Any) -> Environments:
         played = inner(told, task[0], jnp.concatenate([jnp.asarray(theta), own]), key, B, K, **how)
         return played._replace(observations=beside(jnp, space, played.observations, own))
 
-    def going_on(
-        policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int, restart: bool = False
-    ) -> Episodes:
-        return play(policy, task, theta, key, B, K, restart=restart)
-
     def drawn(policy: Policy, theta: np.ndarray, agent: int, *how: Any) -> list[np.ndarray]:
         assert frames is not None
         both = np.concatenate([theta, rows[agent].astype(np.asarray(theta).dtype)])
@@ -59,7 +53,7 @@ def with_context(environments: Environments, context: Any) -> Environments:
         environments,
         observations=widened(space, columns),
         tasks=(environments.tasks, rows),
-        play=going_on if "restart" in inspect.signature(inner).parameters else play,
+        play=play,
         frames=None if frames is None else drawn,
         one=lambda i: with_context(environments.only(i), rows[i : i + 1]),
         context=rows,
