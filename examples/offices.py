@@ -45,7 +45,7 @@ def main(
 
 def trained(rounds: int, spread: float) -> str:
     about = {"oracle": "gpomdp", "policy": "linear", "policy_args": {"log_std": -1.0}, "metrics_every": rounds}
-    about |= {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 3}
+    about |= {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 2}
     config = ff.Config("offices", {"context": True, "spread": spread}, rounds=rounds, **about)
     with progress(Console(stderr=True), "fast_fedpg", rounds) as report:
         ff.run(config, "runs/offices", overwrite=True, report=report)

@@ -84,14 +84,12 @@ def _draw_years(figure: Any, found: Sequence[Judged]) -> None:
         euros.text(25, y - 0.15, words, va="center", color="white", fontsize=style.SMALL)
         _whisker(saved, y, gap, colour, reach)
     saved.axvline(0, color="#CCCCCC", linewidth=1, zorder=0)
-    saved.set(xlim=(-reach, reach), xlabel="€ a year minus night setback,\nand 95% interval")
+    saved.set(xlim=(-reach, reach), xlabel="€ minus night setback,\n95% interval")
     euros.set_yticks(range(len(rows)), [style.plain(j.contender.name, 1.3) for j in rows])
     euros.set_xlabel("€ a year: electricity and (hatched) discomfort;\ntoo cold or warm: by more than 1 °C")
     euros.xaxis.set_major_formatter("{x:,.0f}")
     kinds = [euros.barh(0, 0, color=COLOURS[kind], label=words) for kind, words in KINDS.items()]
-    euros.legend(
-        handles=kinds, ncols=3, loc="lower left", bbox_to_anchor=(-0.2, 1), fontsize=style.SMALL, frameon=False
-    )
+    figure.legend(handles=kinds, ncols=3, loc="outside lower center", fontsize=style.SMALL, frameon=False)
     euros.tick_params(axis="y", length=0)
     saved.tick_params(axis="y", length=0)
     offices, years = len(rows[0].contender.offices.preferred), rows[0].costs.total.shape[1]
