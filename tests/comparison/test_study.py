@@ -480,6 +480,23 @@ def test_the_suite_of_the_package_can_be_read_and_is_as_the_page_says():
     assert np.isfinite([*found.best.values()]).all()
 
 
+def test_the_study_of_the_rivals_has_the_methods_that_the_suite_has_not():
+    """On problems of the suite, tuned likewise, on other seeds; `--quick` looks at none that count."""
+    suite, found, quick = (study_spec.read(study_spec.find(n), q) for n, q in STUDIED)
+    assert found.methods[:3] == ["fast_fedpg", "adaptive_anchor", "scaffold_pg"]
+    assert not {*found.methods[3:]} & {*suite.methods}
+    assert {*ALGORITHMS} - {*suite.methods, *found.methods} == LEFT_OUT
+    for label, comparison in found.comparisons.items():
+        assert comparison.settings.problem == suite.comparisons[label].settings.problem
+        assert (comparison.settings.seeds, comparison.settings.first_seed) == (12, 70_000)
+        assert comparison.settings.seeds > fewest_seeds(len(found.methods) - 1)
+        assert (comparison.tune, comparison.candidates, comparison.tune_seeds) == (True, 7, 4)
+        steps = comparison.config("fedlin_pg").get("steps")
+        assert np.mean(steps) == comparison.config("fedlin_pg").get("H") and len({*steps}) > 1
+    for comparison in quick.comparisons.values():
+        assert comparison.settings.first_seed + comparison.settings.seeds + comparison.tune_seeds < 60_000
+
+
 def test_what_only_the_suites_own_methods_have_is_not_tuned_for_others():
     of = lambda *methods: study_spec.read(study_spec.find("suite"), algorithms=methods).comparisons["mazes"].tune_over
     assert of("fast_fedpg", "fedavg_pg") == {}
