@@ -1,6 +1,7 @@
 """The problem of Labbi et al.: the numbers of their arrays, and that its best common policy is random."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,6 +52,25 @@ def test_the_published_values():
     mixed[0] = 0.25
     assert value(mixed) == pytest.approx(96.87481872547217, abs=1e-9)
     assert value(mixed, agents=6) == pytest.approx(96.87481872547217, abs=1e-9), "half of the agents each"
+
+
+def test_the_published_values_with_other_rewards():
+    """The authors' second problem (`Challengin_Gridword`): the same kernels, and in states 1 and 2 one action alone
+    pays best. The uniform policy; the best deterministic one; and, of shares 0, .1, …, 1 of actions 0 and 1 in state 0,
+    the best, which is .4: agents that go to state 1 have more to gain."""
+    problem = hard_mdp()
+    reward = problem.reward.copy()
+    reward[:, 1], reward[:, 2] = (0, 0, 1, 0.5), (0, 0.5, 0, 0)
+    problem = replace(problem, reward=reward)
+    J = lambda policy: tabular_exact.returns(problem, problem.theta_of(policy)).mean()
+    assert J(np.full((7, 4), 0.25)) == pytest.approx(21.398637390761827, abs=1e-9)
+    every = [(a, 2, 1, *rest) for a in (0, 3) for rest in itertools.product(range(4), repeat=4)]
+    found = problem.evaluator()(np.stack([SURE * always(*actions).ravel() for actions in every])).returns.mean(axis=1)
+    assert every[found.argmax()] == (3, 2, 1, 2, 3, 3, 3)
+    assert found.max() == pytest.approx(55.92178345636344, abs=1e-9)
+    mixed = [J(np.vstack([[p, 0, 0, 1 - p], always(2, 1, 2, 3, 3, 3)])) for p in np.arange(11) / 10]
+    assert np.argmax(mixed) == 4
+    assert max(mixed) == pytest.approx(72.68508165158146, abs=1e-9)
 
 
 def test_no_deterministic_policy_is_as_good_as_chance():
