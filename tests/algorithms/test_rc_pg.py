@@ -1,5 +1,7 @@
 """Regressed control variates: what the method is at both ends of beta, and where beta goes by itself."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -125,7 +127,7 @@ def test_what_is_fitted_leaves_no_more_than_no_correction_or_the_whole_of_it(zet
     schedule = Schedule(50, 8, metrics_every=50)
     list(simulate_records(problem, RC, schedule, lambda t, now: stood.append(now()), pause=1))
     left = {"fitted": [], "none": [], "last": []}
-    for before, now in zip(stood[25:], stood[26:], strict=False):
+    for before, now in itertools.pairwise(stood[25:]):
         beta, d = np.asarray(before.down.beta), np.asarray(now.memory.d)  # fitted then, and used in the round after it
         for name, b in (("fitted", beta), ("none", np.zeros(2)), ("last", np.array([1.0, 0.0]))):
             push = apart - np.einsum("...j,...njd->...nd", b, d)

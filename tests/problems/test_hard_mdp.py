@@ -84,8 +84,8 @@ def test_no_deterministic_policy_is_as_good_as_chance():
     assert least == pytest.approx(63.06464059922057, abs=1e-9)
 
 
-# J after each round of one run of the authors' code: theirs for the table without entropy begins before the first round,
-# and that for bits, tau = .05, after it. N = 2, H = 5, eta = .01, B = K = 20; training starts from WEIGHTS.
+# J after each round of one run of the authors' code: for the table, without entropy, the first is before all rounds,
+# and for bits, tau = .05, after one. N = 2, H = 5, eta = .01, B = K = 20; training starts from WEIGHTS.
 WEIGHTS = np.array([0.05, 0.05, 0.05, 0.3, 0.3, 0.2, 0.05])
 SOFT = (82.076051, 82.938429, 83.690994, 84.401428)
 BITS = (82.737200, 83.771461, 84.871985, 85.731891)
