@@ -36,6 +36,7 @@ PICTURES = {
     "advice.png": "advice.png",
     **{f"{name}/curves.png": f"study-{name}.png" for name in STUDIES},
     "studies/suite/profiles.png": "suite-profiles.png",
+    "studies/rivals/profiles.png": "rivals-profiles.png",
     "point-mass/agents.png": "study-point-mass-agents.png",
     **{f"studies/{name}/series.png": f"series-{name}.png" for name in SERIES},
     "studies/phases/phases.png": "phases.png",

@@ -153,6 +153,17 @@ def sweep(problem, theta, eta):
     return -1e8 * ((1 - eta) * Q + eta * (problem.cost[0] + problem.gamma * problem.P @ Q.min(axis=1)))
 
 
+def value_sweeps(problem, eta, T):
+    """theta = -1e8 Q: H times V <- (1-eta) V + eta min_a (c + gamma P V) from V = min_a Q, then Q = c + gamma P V."""
+    Q = np.zeros((S, A))
+    for _ in range(T):
+        V = Q.min(axis=1)
+        for _ in range(H):
+            V = (1 - eta) * V + eta * (problem.cost[0] + problem.gamma * problem.P @ V).min(axis=1)
+        Q = problem.cost[0] + problem.gamma * problem.P @ V
+    return -1e8 * Q
+
+
 def admm(problem, theta, eta):
     """theta - eta y/sqrt(y'g), y = M (g + rho M g), M = (F + rho I)^-1: two sweeps of one agent, rho = .1."""
     pi, d_pi, g = (
@@ -200,12 +211,12 @@ TABLE = {
     # On a ring of three everybody has two neighbours.
     "decentralised_pg": Row(cache(lambda eta: decentralised_pg(eta, "ring")), (2,), (2,), 1, local=1),
     "mdpgt": Row(cache(lambda eta: mdpgt(eta, "ring")), (4,), (4,), 1, local=1),
-    "pavg": Row(cache(lambda eta: pavg(eta, H)), (1,), (1,), 0, tabular=True, step=natural),
+    "pavg-natural": Row(cache(lambda eta: pavg(eta, H)), (1,), (1,), 0, tabular=True, step=natural),
     "pavg-projected": Row(
         cache(lambda eta: pavg(eta, H, "projected")), (1,), (1,), 0, tabular=True, step=projected, scale=1e3
     ),
     # Conjugate gradients end at a residual of 1e-10.
-    "fednpg_admm": Row(cache(lambda eta: fednpg_admm(eta, 2)), (2, 1), (1, 1), 1, 1, step=admm, scale=1e3),
+    "fednpg_admm-trust": Row(cache(lambda eta: fednpg_admm(eta, 2)), (2, 1), (1, 1), 1, 1, step=admm, scale=1e3),
     "fednpg": Row(
         cache(lambda eta: fednpg(eta)),
         (2, 2),
@@ -220,5 +231,6 @@ TABLE = {
     "fedkl": Row(
         cache(lambda eta: fedkl(eta, H, beta=0.1, sigma=0.1, epochs=2, minibatches=2)), (1,), (1,), H, plays=True
     ),
+    "qavg-V": Row(cache(lambda eta: qavg(eta, H, "V")), (1,), (1,), 0, tabular=True, alone=value_sweeps, scale=1e9),
     "qavg-Q": Row(cache(lambda eta: qavg(eta, H, "Q")), (1,), (1,), 0, tabular=True, step=sweep, scale=1e9),
 }

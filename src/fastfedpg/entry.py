@@ -32,12 +32,24 @@ def _leave(number: int, frame: object) -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     while frame is not None:
-        if frame.f_code.co_name == "_xla_gc_callback":  # JAX's, in which whatever is raised is lost: a little later
-            signal.signal(signal.SIGALRM, _interrupt)
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        if frame.f_code.co_name == "_xla_gc_callback":  # JAX's, in which whatever is raised is lost
+            _interrupt_later()
             return
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _interrupt_later() -> None:
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+
+def _lost(what: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C in a finaliser, or in whatever else Python calls on its own account, would be told and forgotten."""
+    if what.exc_type is KeyboardInterrupt:
+        _interrupt_later()
+    else:
+        sys.__unraisablehook__(what)
 
 
 def _forget_oldest(folder: Path) -> None:
@@ -116,6 +128,7 @@ def main() -> None:
 
     cli.prepare(sys.argv[1:])
     scratch.sweep()
+    sys.unraisablehook = _lost
     for number in requests:
         signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):

@@ -128,8 +128,22 @@ def why_not(row: Row, case: Case) -> str:
     return f"each round of this algorithm is for {row.part} of the agents" if row.part < N else ""
 
 
-def test_every_algorithm_has_a_row():
+def kinds_of(name: str) -> set[str]:
+    """The names of an algorithm's rows that there must be: one for each choice that changes what it computes."""
+    takes = ALGORITHMS.describe(name).parameters.values()
+    own = [p for p in takes if p.kind.choices and p.name != "optimiser"]
+    return {f"{name}-{choice}" for p in own for choice in p.kind.choices} or {name}
+
+
+ELSEWHERE = {
+    "pavg-soft",  # is fedavg_pg to the bit: test_pavg.py
+    "fednpg_admm-plain",  # is -trust but for the length of its step: test_natural.py
+}
+
+
+def test_every_algorithm_has_a_row_and_so_has_every_kind_of_it():
     assert {name.split("-")[0] for name in TABLE} == set(ALGORITHMS)
+    assert {kind for name in ALGORITHMS for kind in kinds_of(name)} - set(TABLE) == ELSEWHERE
 
 
 def same(one, two, tolerance, scale):

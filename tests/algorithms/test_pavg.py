@@ -216,6 +216,26 @@ def test_one_whole_sweep_of_q_is_the_average_mdp_s():
     np.testing.assert_allclose(swept(1e-9), mean_sweep(start), atol=1e-8)
 
 
+def test_where_damped_sweeps_of_q_end():
+    """At H = 1 at the average MDP's own fixed point, for every eta; at H = 4 off by a share of eta: half of it for half
+    of eta. And two starts come nearer by (1 - eta (1-gamma))^H in every round, at least."""
+    problem, best = with_oracle(OWN, "exact"), np.zeros((S, A))
+    for _ in range(2000):
+        best = mean_sweep(best)
+    far = {}
+    for H, etas, first, T in ((1, [0.2, 0.1], THETA0, 1600), (4, [0.004, 0.002], -best.ravel(), 12_000)):
+        make = lambda eta, H=H: qavg(eta, H, "Q")
+        found = simulate(problem, make, T, metrics_every=T, sweep=etas, theta0=first).theta / -1e8
+        far[H] = np.abs(found.reshape(2, -1) - best.ravel()).max(axis=1)
+    assert far[1].max() < 1e-6
+    assert far[4][0] > 5e-4
+    assert far[4][1] == pytest.approx(far[4][0] / 2, rel=0.1)
+    method = qavg(0.2, 4, "Q")
+    one, two = (simulate(problem, method, 3, theta0=theta).theta / -1e8 for theta in (THETA0, 2 - THETA0))
+    apart = np.abs(2 * THETA0 - 2).max()
+    assert np.abs(one - two).max() <= apart * (1 - 0.2 * (1 - OWN.gamma)) ** 12
+
+
 @pytest.mark.parametrize("sweep", ["V", "Q"])
 def test_sweeps_of_equal_agents_find_the_optimum(sweep):
     one = with_oracle(SHARED.only(1), "exact")

@@ -1,5 +1,7 @@
 """Regressed control variates: what the method is at both ends of beta, and where beta goes by itself."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -102,19 +104,46 @@ def test_there_fedavg_stops_elsewhere():
     assert simulate(EXACT, fedavg_pg(2.0, H), 400, metrics_every=400).final("grad_norm_sq")[0] > 1e-6
 
 
+def noisy(zeta, N=16, d=16):
+    """A problem whose gradients are mu_i + noise of variance 1 in each entry, wherever they are asked for; and mu_i."""
+    mu = zeta * np.random.default_rng(77).normal(size=(N, d))
+
+    def oracle(task):
+        sample = lambda theta, own, key, B: (task + jax.random.normal(key, (d,)), own)
+        return Oracle(lambda key: (), sample, lambda theta, own, g: g, lambda batch: 1)
+
+    none = lambda thetas, seeds=None: Evaluation(*(np.zeros(len(thetas)),) * 3, np.zeros((len(thetas), N)))
+    return Problem(mu, np.arange(N, dtype=np.int32), oracle, none, np.zeros(d)), mu
+
+
+@pytest.mark.parametrize("zeta", [0.0, 0.3, 3.0])
+def test_what_is_fitted_leaves_no_more_than_no_correction_or_the_whole_of_it(zeta):
+    """The push that is left in local steps, mean_i ||mu_i - mean mu - sum_j beta_j d_ij||^2, is at most that of beta =
+    0, FedAvg-PG's, and that of beta = e_1, SCAFFOLD's, and what two fitted numbers cost: each of them f/(2-f) of the
+    noise of one of N d entries of m_i, 1/H, in the sum over d and the mean over N; 3 times that is allowed. Where
+    neither zeta^2 nor noise is much larger, both are beaten by far."""
+    problem, mu = noisy(zeta)
+    apart, stood = mu - mu.mean(axis=0), []
+    schedule = Schedule(50, 8, metrics_every=50)
+    list(simulate_records(problem, RC, schedule, lambda t, now: stood.append(now()), pause=1))
+    left = {"fitted": [], "none": [], "last": []}
+    for before, now in itertools.pairwise(stood[25:]):
+        beta, d = np.asarray(before.down.beta), np.asarray(now.memory.d)  # fitted then, and used in the round after it
+        for name, b in (("fitted", beta), ("none", np.zeros(2)), ("last", np.array([1.0, 0.0]))):
+            push = apart - np.einsum("...j,...njd->...nd", b, d)
+            left[name].append((push**2).sum(axis=-1).mean())
+    fitted, none, last = (np.mean(x) for x in left.values())
+    cost = 2 * 0.2 / (2 - 0.2) / H / len(mu)
+    assert fitted <= min(none, last) + 3 * cost
+    if zeta == 0.3:
+        assert fitted < 0.7 * min(none, last)
+
+
 def test_noise_alone_is_not_corrected():
     """Gradients that are pure noise: <d_i, m_i> has mean zero, so that beta lies around 0 with a standard deviation of
     about sqrt(f/(2-f)) / sqrt(N d) = 1/3 / 16 = 0.021 for one gain and zeta = 0. One alone is clipped to [0, 1], which
     leaves half a normal distribution: mean 0.4 standard deviations, at most 4 of them. SCAFFOLD has beta = 1."""
-    N, d = 16, 16
-
-    def oracle(task):
-        sample = lambda theta, own, key, B: (jax.random.normal(key, (d,)), own)
-        return Oracle(lambda key: (), sample, lambda theta, own, noise: noise, lambda batch: 1)
-
-    none = lambda thetas, seeds=None: Evaluation(*(np.zeros(len(thetas)),) * 3, np.zeros((len(thetas), N)))
-    problem = Problem(np.zeros(N), np.arange(N, dtype=np.int32), oracle, none, np.zeros(d))
-    found = simulate(problem, rc_pg(ETA, H, (1.0,)), 30, 20, metrics_every=30).final("beta")
+    found = simulate(noisy(0.0)[0], rc_pg(ETA, H, (1.0,)), 30, 20, metrics_every=30).final("beta")
     assert found.mean() < 0.4 * 0.021 + 4 * 0.6 * 0.021 / np.sqrt(20)
     assert found.max() < 4.5 * 0.021
     assert found.max() > 0

@@ -14,7 +14,7 @@ from fastfedpg.tables import ALGORITHMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "rivals.md"
 ROWS = {name: TABLE[name] for name in ALGORITHMS if name in TABLE}
-ROWS |= {"scaffold_pg": TABLE["scaffold_pg-II"], "qavg": TABLE["qavg-Q"]}
+ROWS |= {name: TABLE[f"{name}-{kind}"] for name, kind in (("scaffold_pg", "II"), ("pavg", "natural"), ("qavg", "V"))}
 """Those of the conformance table that are written down for the settings of a card."""
 
 

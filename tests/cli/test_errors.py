@@ -576,6 +576,29 @@ main()
     assert (done.returncode, done.stderr) == (130, "fastfedpg: interrupted before anything was done\n")
 
 
+def test_ctrl_c_in_a_finaliser_is_not_lost():
+    """Python forgets what is raised in one."""
+    program = """
+import signal, sys, time
+from fastfedpg import cli, entry
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+def work():
+    try:
+        held = Dying()
+        del held
+        time.sleep(20)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+cli.prepare, cli.main = lambda arguments: None, work
+entry.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_a_request_to_end_keeps_what_was_done_like_ctrl_c(number):
     command = [Path(sys.executable).parent / "fastfedpg", "run", "--problem", "compromise", "--rounds", "5000000"]

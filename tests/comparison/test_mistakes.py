@@ -39,6 +39,21 @@ def test_wrong_files(text, why, capsys):
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("methods", [("fast_fedpg", "pavg"), ("pavg", "fast_fedpg")])
+def test_it_is_said_which_method_can_not_be(methods, capsys):
+    """Whichever comes first; and of what all have in common it is not said that it were one method's."""
+    oracle = ("--problem", "compromise", "--oracle", "gpomdp")
+    said = refused(capsys, *oracle, "--algorithms", *methods, "--out", "out")
+    assert said.startswith("fastfedpg: pavg: the algorithm needs tabular, which the problem's oracle does not answer")
+    same = refused(capsys, "--problem", "compromise", "--oracle", "gpomd", "--algorithms", *methods, "--out", "out")
+    assert same.startswith("fastfedpg: unknown oracle 'gpomd'")
+    text = f'algorithms = {[*methods]}\noracle = "gpomdp"\n[problems.one]\nproblem = "compromise"\n'
+    Path("mine.toml").write_text(text)
+    assert command("study", "mine.toml", "--out", "out") == 2
+    assert "fastfedpg: problems.one: pavg: the algorithm needs tabular" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
 def test_a_folder_that_holds_something(finished, capsys):
     why = "the folder is not empty; choose another --out, or give --overwrite"
     before = times(finished)

@@ -19,8 +19,9 @@ from compared import numbers, times, without_seconds
 from fastfedpg import files, problems
 from fastfedpg.comparison import run_cells, run_study, study_spec
 from fastfedpg.draw import curves, profiles
-from fastfedpg.experiment import own_files
+from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.statistics import fewest_seeds
+from fastfedpg.tables import ALGORITHMS
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -40,6 +41,10 @@ STILL = "[problems.still]\nrounds = 4\n"
 TEXT = COMMON + ONE + TWO + STILL
 MEMBERS = ("one", "two", "still")
 METHODS = ("fast_fedpg", "fedavg_pg")
+
+STUDIED = ("suite", False), ("rivals", False), ("rivals", True)
+LEFT_OUT = {"centralised_pg", "independent_pg", "personal_heads", "pavg", "qavg", "fednpg"}
+"""A method without local steps, policies of one's own, and those for tables that each agent knows (docs/rivals.md)."""
 
 
 @pytest.fixture(autouse=True)
@@ -159,6 +164,29 @@ def test_ctrl_c_in_the_middle_of_the_second_comparison(whole, monkeypatch, capsy
     same("out", whole)
     assert command("runs", "out") == 0
     assert "study out: finished, 3 of 3 comparisons are there\n" in capsys.readouterr().out
+
+
+def test_a_request_to_end_while_a_run_s_files_are_written_is_heard_when_they_are(whole, monkeypatch, capsys):
+    """It was lost there: the comparison went on with its next method, and the study to its end."""
+    real = run_folder.write_summary
+
+    def asked_to_end(out, summary):
+        if out.parts[-2:] == ("one", "fast_fedpg"):
+            signal.raise_signal(signal.SIGTERM)
+        real(out, summary)
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the console script has it
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(run_folder, "write_summary", asked_to_end)
+            assert study() == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "interrupted; kept in out: 0 of 3 comparisons; fastfedpg resume out goes on" in capsys.readouterr().err
+    assert run_folder.state(Path("out/one/fast_fedpg")) == "finished"
+    assert not Path("out/one/fedavg_pg").exists()
+    assert command("resume", "out") == 0
+    same("out", whole)
 
 
 @pytest.mark.parametrize("where", ["_describe", "_finish"])
@@ -478,6 +506,24 @@ def test_the_suite_of_the_package_can_be_read_and_is_as_the_page_says():
     for label, comparison in smaller.comparisons.items():
         assert comparison.settings.rounds <= found.comparisons[label].settings.rounds
     assert np.isfinite([*found.best.values()]).all()
+
+
+def test_the_study_of_the_rivals_has_the_methods_that_the_suite_has_not():
+    """On problems of the suite, tuned likewise, on other seeds; `--quick` looks at none that count."""
+    suite, found, quick = (study_spec.read(study_spec.find(n), q) for n, q in STUDIED)
+    assert found.methods[:3] == ["fast_fedpg", "adaptive_anchor", "scaffold_pg"]
+    assert not {*found.methods[3:]} & {*suite.methods}
+    assert {*ALGORITHMS} - {*suite.methods, *found.methods} == LEFT_OUT
+    for label, comparison in found.comparisons.items():
+        assert comparison.settings.problem == suite.comparisons[label].settings.problem
+        assert (comparison.settings.seeds, comparison.settings.first_seed) == (12, 70_000)
+        assert comparison.settings.seeds > fewest_seeds(len(found.methods) - 1)
+        assert (comparison.tune, comparison.candidates, comparison.tune_seeds) == (True, 7, 4)
+        steps = comparison.config("fedlin_pg").get("steps")
+        assert np.mean(steps) == comparison.config("fedlin_pg").get("H")
+        assert len({*steps}) > 1
+    for comparison in quick.comparisons.values():
+        assert comparison.settings.first_seed + comparison.settings.seeds + comparison.tune_seeds < 60_000
 
 
 def test_what_only_the_suites_own_methods_have_is_not_tuned_for_others():

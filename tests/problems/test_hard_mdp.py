@@ -1,12 +1,15 @@
 """The problem of Labbi et al.: the numbers of their arrays, and that its best common policy is random."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from fastfedpg import fedavg_pg, policies, simulate, with_oracle, with_policy
 from fastfedpg.problems import hard_mdp, tabular_exact
+from fastfedpg.runtime import Schedule, simulate_records
 
 SURE = 60.0
 """A logit beside zeros: everything else has probability e^-60."""
@@ -53,6 +56,25 @@ def test_the_published_values():
     assert value(mixed, agents=6) == pytest.approx(96.87481872547217, abs=1e-9), "half of the agents each"
 
 
+def test_the_published_values_with_other_rewards():
+    """The authors' second problem (`Challengin_Gridword`): the same kernels, and in states 1 and 2 one action alone
+    pays best. The uniform policy; the best deterministic one; and, of shares 0, .1, …, 1 of actions 0 and 1 in state 0,
+    the best, which is .4: agents that go to state 1 have more to gain."""
+    problem = hard_mdp()
+    reward = problem.reward.copy()
+    reward[:, 1], reward[:, 2] = (0, 0, 1, 0.5), (0, 0.5, 0, 0)
+    problem = replace(problem, reward=reward)
+    J = lambda policy: tabular_exact.returns(problem, problem.theta_of(policy)).mean()
+    assert J(np.full((7, 4), 0.25)) == pytest.approx(21.398637390761827, abs=1e-9)
+    every = [(a, 2, 1, *rest) for a in (0, 3) for rest in itertools.product(range(4), repeat=4)]
+    found = problem.evaluator()(np.stack([SURE * always(*actions).ravel() for actions in every])).returns.mean(axis=1)
+    assert every[found.argmax()] == (3, 2, 1, 2, 3, 3, 3)
+    assert found.max() == pytest.approx(55.92178345636344, abs=1e-9)
+    mixed = [J(np.vstack([[p, 0, 0, 1 - p], always(2, 1, 2, 3, 3, 3)])) for p in np.arange(11) / 10]
+    assert np.argmax(mixed) == 4
+    assert max(mixed) == pytest.approx(72.68508165158146, abs=1e-9)
+
+
 def test_no_deterministic_policy_is_as_good_as_chance():
     """All of them, but for states 1 and 2, where nothing depends on actions, and with 2 representatives in state 0."""
     problem = hard_mdp()
@@ -60,6 +82,39 @@ def test_no_deterministic_policy_is_as_good_as_chance():
     thetas = np.stack([SURE * always(*actions).ravel() for actions in every])
     least = problem.evaluator()(thetas).returns.mean(axis=1).max()
     assert least == pytest.approx(63.06464059922057, abs=1e-9)
+
+
+# J after each round of one run of the authors' code: for the table, without entropy, the first is before all rounds,
+# and for bits, tau = .05, after one. N = 2, H = 5, eta = .01, B = K = 20; training starts from WEIGHTS.
+WEIGHTS = np.array([0.05, 0.05, 0.05, 0.3, 0.3, 0.2, 0.05])
+SOFT = (82.076051, 82.938429, 83.690994, 84.401428)
+BITS = (82.737200, 83.771461, 84.871985, 85.731891)
+
+
+def in_distribution(bound, probabilities, noted, seeds):
+    """Each number within 3 standard deviations of what seeds of ours have then, and not of a round sooner or later."""
+    records = simulate_records(bound, fedavg_pg(0.01, 5), Schedule(len(noted) + 1, seeds))
+    J = np.array([[value(probabilities(theta)) for theta in record.theta] for record in records])
+    assert J[0] == pytest.approx(82.07605093123959, abs=1e-9)
+    far = lambda J: np.abs(noted - J.mean(axis=1)) / J.std(axis=1)
+    assert far(J[1:-1]).max() < 3
+    assert far(J[2:]).min() > 2.5
+
+
+def test_the_authors_fedavg_in_distribution():
+    started = replace(hard_mdp(), rho=WEIGHTS)
+    bound = with_oracle(started, "gpomdp", B=20, K=20)
+    in_distribution(bound, lambda theta: softmax(theta.reshape(7, 4), axis=1), SOFT[1:], 48)
+
+
+@pytest.mark.claims
+def test_the_authors_bits_in_distribution():
+    """b-RS-FedPG: four actions are two bits, and the second one's entropy weighs gamma."""
+    played = replace(hard_mdp(), rho=WEIGHTS).as_environments()
+    policy = policies.make("bits", played.observations, played.actions, settings={"bit_gamma": 0.99})
+    bound = with_policy(played, policy, "gpomdp", tau=0.05, B=20, K=20, episodes=1)
+    s, a = (x[..., None].astype(float) for x in np.meshgrid(np.arange(7), np.arange(4), indexing="ij"))
+    in_distribution(bound, lambda theta: np.exp(np.asarray(policy.log_prob(theta, s, a))), BITS, 48)
 
 
 def test_it_can_be_played():

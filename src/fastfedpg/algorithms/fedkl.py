@@ -58,8 +58,9 @@ def fedkl(
 
     With targets the penalties of an agent adapt after each batch, as in the authors' code: beta doubles if mean
     KL(pi_old || pi_x) is above 1.1 kl_target and halves if below kl_target/1.1, within [1e-8, 20]; sigma likewise by
-    mean sqrt KL(pi_anchor || pi_x) and nm_target, within [sigma, 20]. There nm_target falls with the rounds, by a
-    default of the class; here it stays.
+    mean sqrt KL(pi_anchor || pi_x) and nm_target, within [sigma, 20]. There the upper ends are min(max Adv/KL, 20) and
+    min(max Adv/nm, 20), so lower where a batch has small advantages, and nm_target falls with the rounds, by a default
+    of the class; here both stay.
 
     Use it where each batch is to serve several steps. Do not where gradients are exact, since nothing is played then,
     nor to remove the bias of heterogeneity: penalties hold agents back, and nothing corrects them.

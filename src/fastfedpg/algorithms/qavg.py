@@ -27,10 +27,13 @@ def qavg(eta: Scalar, H: int, table: Literal["V", "Q"] = "V") -> Algorithm:
         Q  Q <- (1-eta) Q + eta T_i Q, H times,    (T_i Q)(s,a) = c_i(s,a) + gamma sum_s' P_i(s'|s,a) min_a' Q(s',a')
         V  V = min_a Q(.,a);  V <- (1-eta) V + eta min_a (c_i + gamma P_i V), H times;  Q = c_i + gamma P_i V
 
-    and Q+ = mean_i Q in both. Q is the paper's text. V is its authors' code, whose last step is not damped, so that it
-    has H + 1 sweeps. With eta = 1 and H = 1 the first is exactly a sweep of the average MDP, of mean cost and mean
-    kernel; the second is that only for eta -> 0, since a mean of minima is no minimum of means. One synchronisation a
-    round.
+    and Q+ = mean_i Q in both. V is the authors' code, whose last step is not damped, so that it has H + 1 sweeps. Q is
+    the paper's text, and why it makes sense: T_i is a gamma-contraction in the largest entry, so S_i = (1-eta) I + eta
+    T_i is one by 1 - eta (1-gamma) with the same fixed point, agent i's own Q*. mean_i S_i^H is a contraction by that
+    to the H: rounds have one limit, wherever they start. At H = 1 it is the average MDP's Q*, of mean cost and mean
+    kernel, since mean_i T_i is its T; with eta = 1 a round is exactly a sweep of it. At H > 1 mean_i S_i^H = I + eta H
+    (mean_i T_i - I) + O(eta^2), so that the limit is off by O(eta H). For V both hold only for eta -> 0, since a mean
+    of minima is no minimum of means. One synchronisation a round.
 
     The policy is greedy, theta = -1e8 Q; theta0 is minus the first Q. There is no entropy in the sweeps: tau must be 0.
 

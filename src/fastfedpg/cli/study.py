@@ -24,8 +24,8 @@ class StudyFlags:
     """Run a study: comparisons on many problems, or at many values of one setting, shown together."""
 
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
-    """One of ours: claims, suite, phases, heterogeneity, speedup, local-steps, communication, momentum, participation;
-    or a file of your own, as in my_suite.toml (docs/suite.md and docs/studies.md say what it holds)."""
+    """One of ours: claims, suite, rivals, phases, heterogeneity, speedup, local-steps, communication, momentum,
+    participation; or a file of your own, as in my_suite.toml (docs/suite.md and docs/studies.md say what it holds)."""
     algorithms: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the study's own)")] = ()
     """Methods in the place of the study's own, as for `fastfedpg compare`; differences are to the first."""
     quick: bool = False

@@ -43,10 +43,28 @@ def plan_cells(comparison: Comparison) -> dict[str, Plan]:
     plans: dict[str, Plan] = {}
     for label in comparison.labels:
         config = comparison.config(label)
-        plans[label] = plan(config, next((p for p in plans.values() if _same_problem(p.config, config)), None))
+        like = next((p for p in plans.values() if _same_problem(p.config, config)), None)
+        try:
+            plans[label] = plan(config, like)
+        except InputError as error:
+            others = (comparison.config(other) for other in comparison.labels if other != label)
+            if like is None and all(_refusal(config) == str(error) for config in others):
+                raise  # it is about what all have in common
+            raise InputError(f"{label}: {error}") from None
     built = {id(p.problem): label for label, p in plans.items()}  # those that were built for themselves
     outcomes.check_same_problem([Path(label) for label in built.values()], [plans[label] for label in built.values()])
     return plans
+
+
+def _refusal(config: Config) -> str:
+    """Why a method can't be planned, in words; none if it can be."""
+    try:
+        planned = plan(config)
+    except InputError as error:
+        return str(error)
+    if planned.problem.release is not None:
+        planned.problem.release()
+    return ""
 
 
 def _same_problem(one: Config, other: Config) -> bool:

@@ -173,11 +173,9 @@ def execute(
         state, stopped = "diverged", Diverged(e.round, e.exchange, e.agent, e.seed, f". {_advice(planned)}", e.why)
     except BaseException as error:  # whatever it is, what was recorded goes to disk before it goes on up
         state, stopped = "failed", error
-    finally:
+    with _whole(heed=state in ("finished", "diverged")):
         if planned.problem.release is not None:
-            with _uninterrupted():
-                planned.problem.release()
-    with _uninterrupted():
+            planned.problem.release()
         if state == "interrupted":
             stopped = Interrupted(f"interrupted after round {journal.last} of {config.rounds}")
         result = journal.close(state, "" if stopped is None else text_of(stopped))
@@ -203,10 +201,15 @@ def _advice(planned: Plan) -> str:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """A second Ctrl-C, or request to end, must not cut the files short."""
+def _whole(heed: bool) -> Iterator[None]:
+    """Ctrl-C, or a request to end, must not cut the files short: it waits for them.
+
+    Then it is heard, if there is something to `heed` it: what runs after this run. One that is ending anyway ends.
+    """
+    heard: list[int] = []
     try:
-        before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {n: signal.signal(n, lambda number, frame: heard.append(number)) for n in every}
     except ValueError:  # not in the main thread, where no signal arrives
         yield
         return
@@ -215,3 +218,5 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if heed and heard:
+        signal.raise_signal(heard[0])
