@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 import psutil
 
-from fastfedpg.cli.parse_flags import settings_for
+from fastfedpg.cli.parse_flags import PRESET, option, settings_for
 from fastfedpg.experiment import run
 
 
 @dataclass(frozen=True)
 class NoFlags:
     """Run one algorithm on one problem, and print what comes of it."""
+
+    preset: str | None = option(None, PRESET)
 
 
 def cpu() -> float:

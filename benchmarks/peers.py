@@ -1,4 +1,4 @@
-"""Steps and CPU seconds to a threshold: PPO of others, and later presets of ours, taking turns in one run.
+"""Steps and CPU seconds to a threshold: PPO of others, and presets of ours, taking turns in one run.
 
 Each method is a child process with one thread that trains with one seed and evaluates itself: about every `every` steps
 it plays episodes that it does not train on, always the same ones, and prints a line of JSON, {"steps": …, "mode": …,
@@ -62,6 +62,14 @@ OURS = "--first-seed {seed} --evaluation-episodes {episodes} --agents 1"
 METHODS = {
     "sb3-ppo": {"*": ("{peer}", "sb3_ppo.py", PEER)},
     "rejax-ppo": dict.fromkeys(("CartPole-v1", "Pendulum-v1"), ("{peer}", "rejax_ppo.py", PEER)),
+    "ppo": {
+        task: (sys.executable, "our_run.py", f"{OURS} --preset {preset} --problem-args workers=1")
+        for task, preset in (
+            ("CartPole-v1", "cart-pole"),
+            ("Pendulum-v1", "pendulum"),
+            ("HalfCheetah-v5", "half-cheetah"),
+        )
+    },
     "actor-critic": {
         "CartPole-v1": (
             sys.executable,
