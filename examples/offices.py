@@ -6,7 +6,7 @@ from typing import Annotated
 
 import jax
 import tyro
-from managing.contenders import judged, learned, rules, same_offices, searched
+from managing.contenders import judged, learned, rules, same_offices, searched, weather_years
 from managing.picture import picture
 from managing.table import table, verdicts
 from rich.console import Console
@@ -31,15 +31,15 @@ def main(
         years: weather years in which all are judged.
         search_years: others, in which the best rules are looked for.
         rounds: of the run that is trained.
-        spread: how much the buildings differ in it.
+        spread: how much buildings differ in it.
         noisy: play policies as they were trained, and not their means.
         out: the picture's name, without .png.
     """
+    judging, searching = weather_years(years, search_years)
     with jax.enable_x64(True):
         asked = [run.rpartition("=")[::2] for run in runs or [f"learned by fast_fedpg={trained(rounds, spread)}"]]
         policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, folder in asked]
-        offices = same_offices(policies)
-        found = judged([*rules(offices), *searched(offices, search_years), *policies], years)
+        found = judged([*rules(offices := same_offices(policies)), *searched(offices, searching), *policies], judging)
         print(table(found), *verdicts(found), *(f"written: {file}" for file in picture(found, out)), sep="\n")
 
 
@@ -48,8 +48,8 @@ def trained(rounds: int, spread: float) -> str:
     about |= {"B": 8, "H": 10, "eta": 0.01, "optimiser": "adam", "baseline": "leave-one-out", "seeds": 2}
     config = ff.Config("offices", {"context": True, "spread": spread}, rounds=rounds, **about)
     with progress(Console(stderr=True), "fast_fedpg", rounds) as report:
-        ff.run(config, "runs/offices", overwrite=True, report=report)
-    return "runs/offices"
+        ff.run(config, out := "runs/offices", overwrite=True, report=report)
+    return out
 
 
 if __name__ == "__main__":

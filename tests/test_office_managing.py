@@ -81,7 +81,7 @@ def test_what_can_not_be_judged_is_refused(tmp_path):
     with pytest.raises(ff.InputError, match="no such folder"):
         contenders.learned("mine", tmp_path / "nowhere")
     with pytest.raises(ff.InputError, match=r"years = 0; it must lie in \[1, 1000\]"):
-        contenders.judged([], 0)
+        contenders.weather_years(0, 2)
     one, other = (judged(spread=spread)[0].contender for spread in (0.0, 0.2))
     with pytest.raises(ff.InputError, match="agents, least, most and spread must be the same"):
         contenders.same_offices([one, other])

@@ -60,10 +60,12 @@ class Told:
             print(f"{self.what}: {self.done} of {self.of}", file=sys.stderr, flush=True)
 
 
-def _seeds(what: str, first: int, count: int) -> range:
-    if not 1 <= count <= FIRST_TRIED:
-        raise ff.InputError(f"{what} = {count}; it must lie in [1, {FIRST_TRIED}]")
-    return range(first, first + count)
+def weather_years(judged: int, searched: int) -> tuple[range, range]:
+    """The years in which contenders are judged, and others in which rules are looked for."""
+    for what, count in (("years", judged), ("search_years", searched)):
+        if not 1 <= count <= FIRST_TRIED:
+            raise ff.InputError(f"{what} = {count}; it must lie in [1, {FIRST_TRIED}]")
+    return range(judged), range(FIRST_TRIED, FIRST_TRIED + searched)
 
 
 def rules(offices: Office) -> list[Contender]:
@@ -76,9 +78,8 @@ def rules(offices: Office) -> list[Contender]:
     return [Contender(name, "rule", make, (None,), offices) for name, make in makes.items()]
 
 
-def searched(offices: Office, weather_years: int) -> list[Contender]:
-    """The best of all rules in GRID, in weather years from FIRST_TRIED on: one for all offices, and one for each."""
-    seeds = _seeds("search_years", FIRST_TRIED, weather_years)
+def searched(offices: Office, seeds: Sequence[int]) -> list[Contender]:
+    """The best of all rules in GRID, in these weather years: one for all offices, and one for each."""
     N, G, at_once = len(offices.preferred), len(GRID.night), 126
     told = Told(f"searching {G} rules", 2 * -(-G // at_once) * len(seeds))
     known, blind = (search(offices, GRID, seeds, where, at_once, told) for where in (None, MIDDLE))
@@ -124,9 +125,8 @@ def same_offices(contenders: Sequence[Contender]) -> Office:
     return first.offices._replace(context=None)
 
 
-def judged(contenders: Sequence[Contender], weather_years: int) -> list[Judged]:
+def judged(contenders: Sequence[Contender], seeds: Sequence[int]) -> list[Judged]:
     """Everybody in the same weather years."""
-    seeds = _seeds("years", 0, weather_years)
     told = Told("judging, years", sum(len(c.own) for c in contenders) * len(seeds))
     one: Callable[[Contender, Any], Costs] = lambda c, own: years(c.make, c.offices, own, seeds, told)
     mean = lambda *costs: np.stack([np.asarray(x).mean(axis=-1) for x in costs])
