@@ -1,6 +1,5 @@
 """Context: what an agent's policy is told beside each observation, and what nobody else is told."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,6 @@
 """PPO's oracle: against sums written out in NumPy, the clip, the stop, one scale for all, and what it refuses."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -219,6 +220,18 @@ def test_fast_fedpg_on_one_batch_in_both_runtimes():
     looped, compiled = loop(problem, algorithm, 2), simulate(problem, algorithm, 2)
     np.testing.assert_allclose(looped.theta, compiled.theta, atol=1e-12)
     np.testing.assert_array_equal(compiled.metrics["env_steps"], [[0, 64, 128]])
+
+
+def test_policies_are_evaluated_for_whole_episodes():
+    """Lanes of 3 steps where each pays 1, and a horizon of 8; without lanes K is an episode's length."""
+    policy, theta = linear(box(1), Discrete(2)), np.zeros((1, 4))
+    endless = bandits([0, 0], [1, 1])
+    step = lambda task, s, a, key: Step(s, jnp.ones(1), jnp.ones(()), jnp.bool_(False))
+    env = Env(lambda task, key: (jnp.zeros(1), jnp.ones(1)), step, box(1), Discrete(2))
+    endless = replace(endless, play=lambda *given, restart=False: play(env, *given, restart=restart))
+    worth = lambda **how: with_policy(endless, policy, "ppo", B=2, K=3, episodes=1, **how).evaluate(theta).returns
+    np.testing.assert_array_equal(worth(), [[8, 8]])
+    np.testing.assert_array_equal(worth(segments=False), [[3, 3]])
 
 
 @pytest.mark.parametrize(

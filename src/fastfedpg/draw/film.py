@@ -31,7 +31,7 @@ def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None 
     if not 0 <= seed < seeds:
         raise InputError(f"seed = {seed}; the run has seeds 0 to {seeds - 1}, counted from its first")
     theta = load(run, first + seed, agent).theta if seed else learned.theta
-    pictures = known.frames(learned.policy, theta, agent, seed, steps or learned.planned.steps, every)
+    pictures = known.frames(learned.policy, theta, agent, seed, steps or learned.planned.episode, every)
     write(pictures, out, every, known.fps or FPS)
     return len(pictures)
 

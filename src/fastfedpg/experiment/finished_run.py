@@ -98,7 +98,7 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
 def _played(p: Plan, q: Plan) -> list[tuple[str, int, int]]:
     """What J is measured with, where it is measured by playing."""
     episodes = p.config.evaluation_episodes, q.config.evaluation_episodes
-    return [("K", p.steps, q.steps), ("evaluation_episodes", *episodes)]
+    return [("K", p.episode, q.episode), ("evaluation_episodes", *episodes)]
 
 
 def _unequal(one: AnyProblem, other: AnyProblem) -> list[str]:

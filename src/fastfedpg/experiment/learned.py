@@ -108,7 +108,7 @@ class Learned:
 
         def returns(theta: Any, task: Any, i: Any) -> Any:
             key = key_for(seed, 0, "evaluate", i)
-            return known.play(self.policy, task, theta, key, episodes, self.planned.steps).rewards.sum(axis=1)
+            return known.play(self.policy, task, theta, key, episodes, self.planned.episode).rewards.sum(axis=1)
 
         with in_own_words(self.planned.problem):
             found = np.asarray(jax.jit(jax.vmap(returns, in_axes=(None, 0, 0)))(self.theta, tasks, chosen))

@@ -19,6 +19,7 @@ from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, schedule
 from fastfedpg.policies import Policy
 from fastfedpg.precision import float64
 from fastfedpg.problems import AnyProblem
+from fastfedpg.problems.with_policy import in_lanes
 from fastfedpg.registry import is_own, told
 from fastfedpg.runtime import MessageSizes, Schedule
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
@@ -60,6 +61,12 @@ class Plan:
         if (K := self.config.get("oracle.K")) is not None:
             return int(K)
         return STEPS if self.known is None else self.known.horizon or STEPS
+
+    @property
+    def episode(self) -> int:
+        """Steps of an episode, at most, where a policy is shown or evaluated."""
+        lanes = in_lanes(self.config.oracle, self.config.choice("oracle").args) if self.here.played else False
+        return (self.here.horizon if lanes else None) or self.steps
 
     def with_eta(self, eta: Any) -> Algorithm:
         """The algorithm at another step size, which may be traced."""

@@ -1,6 +1,6 @@
 """From environments, a policy and an oracle's name to what the runtimes take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -45,7 +45,8 @@ def with_policy(
         policy: as from `fastfedpg.policies`, for the same observations and actions.
         oracle: reinforce, gpomdp or actor_critic, whose own settings follow (B, baseline, lam, …).
         tau: entropy weight, in cost units.
-        K: steps of an episode, if not the environments' horizon.
+        K: steps of an episode, if not the environments' horizon; where an oracle plays lanes in which episodes follow
+            each other, the steps of a lane, and then policies are evaluated for the whole horizon.
         episodes: so many are played to see what a policy is worth, other ones for each training seed.
     """
     takes = settings_of(oracle)
@@ -58,8 +59,10 @@ def with_policy(
     for name, value in (("K", steps), ("episodes", episodes)):
         if value < 1:
             raise InputError(f"{name} = {value}; it must be at least 1")
-    seen = 8 * episodes * steps * environments.observations.width * environments.N
-    check_fits(f"{environments.N} agents with {episodes} episodes of {steps} steps for evaluation", seen, "take fewer")
+    watched = environments.horizon if in_lanes(oracle, settings) else steps
+    seen = 8 * episodes * watched * environments.observations.width * environments.N
+    evaluated = f"{environments.N} agents with {episodes} episodes of {watched} steps for evaluation"
+    check_fits(evaluated, seen, "take fewer")
     scale, stated = environments.reward_scale, environments.reward_range
 
     def game(task: Task) -> Game:
@@ -69,7 +72,7 @@ def with_policy(
 
     def worth(theta: Any, seed: Any, task: Task, i: Any) -> Worth:
         here = game(task)
-        found = here.play(theta, evaluation_key(seed, i), episodes)
+        found = environments.play(policy, task, theta, evaluation_key(seed, i), episodes, watched)
         J = here.discount(here.costs(theta, found)).sum(axis=1).mean() / scale
         return Worth(J, found.rewards.sum(axis=1).mean(), found)
 
@@ -86,6 +89,12 @@ def with_policy(
         release=environments.release,
         start=lambda seed: np.asarray(policy.init(key_for(seed, 0, "policy"))),
     )
+
+
+def in_lanes(oracle: str, settings: Mapping[str, Any]) -> bool:
+    """Whether an oracle plays lanes in which episodes follow each other, so that K is no episode's length."""
+    usual = PLAYED.describe(oracle).parameters.get("segments")
+    return bool(settings.get("segments", usual is not None and usual.default))
 
 
 def evaluation_key(seed: Any, agent: Any) -> RngKey:
