@@ -43,7 +43,7 @@ def with_policy(
     Args:
         environments: as from `fastfedpg.envs`.
         policy: as from `fastfedpg.policies`, for the same observations and actions.
-        oracle: reinforce, gpomdp or actor_critic, whose own settings follow (B, baseline, lam, …).
+        oracle: reinforce, gpomdp, actor_critic or ppo, whose own settings follow (B, baseline, lam, …).
         tau: entropy weight, in cost units.
         K: steps of an episode, if not the environments' horizon; where an oracle plays lanes in which episodes follow
             each other, the steps of a lane, and then policies are evaluated for the whole horizon.
