@@ -16,7 +16,9 @@ from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment.config import Config, from_toml
 
 if TYPE_CHECKING:
+    from fastfedpg.columns import Column
     from fastfedpg.experiment.advice_given import Advice
+    from fastfedpg.theory.advice import Cost
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,10 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
         Column("until the target", [c.method.label for c in costs], whole=True, right=False),
         Column("eta", [f"{c.eta:.3g}" for c in costs]),
         Column("H", [str(c.method.H) for c in costs]),
-        *([Column("B", [str(c.method.B) for c in costs])] if found.best.method.B else []),
-        Column("B0/B", [f"{1 / c.method.B_over_B0:g}" if c.method.name == "fast_fedpg" else "" for c in costs]),
+        *(_of_trajectories(costs) if found.best.method.B else []),
         Column("rounds", [count(c.rounds) for c in costs]),
         Column(found.unit, [count(c.samples) for c in costs]),
-        Column("bytes of an agent", [count(c.bytes) for c in costs]),
+        Column("agent's bytes", [count(c.bytes) for c in costs]),
     ]
     tail = [
         "",
@@ -108,6 +109,16 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
         f"no model: {', '.join(UNKNOWN)}; docs/suite.md has what they did on ten problems",
     ]
     return [*head, *lay_out(columns, width), *tail]
+
+
+def _of_trajectories(costs: "list[Cost]") -> "list[Column]":
+    from fastfedpg.columns import Column
+
+    anchor = lambda m: f"{(m.B or 1) / m.B_over_B0:g}" if m.name == "fast_fedpg" and not m.reuse else ""
+    return [
+        Column("B", [str(c.method.B) for c in costs]),
+        Column("B0", [anchor(c.method) for c in costs]),
+    ]
 
 
 def horizon_line(found: "Advice") -> list[str]:
