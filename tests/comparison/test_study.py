@@ -1,6 +1,7 @@
 """A study is its comparisons: run, stopped, gone on with and shown together; and what is refused before it begins."""
 
 import csv
+import errno
 import os
 import shutil
 import signal
@@ -205,6 +206,30 @@ def test_ctrl_c_between_comparisons(where, whole, monkeypatch, capsys):
         assert study() == 130
     done = 1 if where == "_finish" else 0
     assert f"interrupted; kept in out: {done} of 3 comparisons; fastfedpg resume out goes on" in capsys.readouterr().err
+    assert command("resume", "out") == 0
+    same("out", whole)
+
+
+@pytest.mark.parametrize(("file", "done"), [("two/fedavg_pg/results.npz", 1), ("study.csv", 3)])
+def test_a_disk_that_is_full(file, done, whole, monkeypatch, capsys):
+    """While a run of the second comparison, or the study itself, is written down: one line says so and how to go on,
+    nothing half is left, and what goes on ends as if there had always been room."""
+    real = os.replace
+
+    def full(a, b, *rest, **more):
+        if Path(b).resolve() == Path("out", file).resolve():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(a, b, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert study() == 1
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert "No space left on device" in said.splitlines()[-1]
+    assert said.splitlines()[-1].endswith("fastfedpg resume out goes on")
+    assert not [*Path("out").rglob(f"{files.PART}*")]
+    assert [label for label in MEMBERS if Path("out", label, "table.csv").exists()] == [*MEMBERS[:done]]
     assert command("resume", "out") == 0
     same("out", whole)
 

@@ -82,9 +82,9 @@ def test_slopes_are_read_off_as_they_are(subject, monkeypatch, law):
     names = {
         "N": "Theorem 2, floor in N",
         "H": "Theorem 2, floor in H",
-        "N, large": "Theorem 2, floor in N, large eta H",
+        "N, large": "Not claimed: floor in N flattens, large eta H",
         "H, fixed": "Theorem 2, floor in H, fixed eta",
-        "rises": "Theorem 2, floor in H, fixed eta: rises",
+        "rises": "Not claimed: floor in H rises, fixed eta",
     }
     got = verdicts(found)
     assert {k: got[name] for k, name in names.items()} == expected

@@ -16,7 +16,9 @@ from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment.config import Config, from_toml
 
 if TYPE_CHECKING:
+    from fastfedpg.columns import Column
     from fastfedpg.experiment.advice_given import Advice
+    from fastfedpg.theory.advice import Cost
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def advise(arguments: list[str], console: Console, errors: Console) -> int:
 def advised_lines(found: "Advice", width: int) -> list[str]:
     """What was measured, the verdict, and a row for each method."""
     from fastfedpg.columns import Column, lay_out
+    from fastfedpg.theory.advice import UNKNOWN
 
     m, scale = found.measured, found.scale
     spread = lambda e: "{:.3g} in [{:.3g}, {:.3g}]".format(*(max(0.0, x) for x in e))  # what is estimated has no sign
@@ -75,31 +78,57 @@ def advised_lines(found: "Advice", width: int) -> list[str]:
         noise = "0: gradients are exact, and no noise is weighed (that of a table is with --oracle gpomdp)"
     count = lambda x: "not reached" if math.isinf(x) else f"{x:,.0f}"
     also = ("algorithm.eta", "algorithm.H", "rounds")
+    costs = found.costs
+    reckoned = "" if found.gap_known else ", reckoned as ||grad J||^2/(2L)"
     head = [
         f"{printable(found.name)}: {found.at.N} agents, {m.replicas} estimates of each, {m.steps:,} environment steps",
         f"  ||grad J||^2  {spread(m.norm_sq)}",
         f"  zeta^2        {spread(m.zeta_sq)}, how much the agents' gradients differ",
         f"  sigma^2       {noise}",
         f"  L             {spread(m.L)}, along the gradient",
-        f"  first gap     {found.at.gap * scale:.4g}, target {found.target * scale:.4g}",
+        f"  first gap     {found.at.gap * scale:.4g}{reckoned}, target {found.target * scale:.4g}",
+        *horizon_line(found),
         "",
         found.reason(),
         found.trial(),
         f"take: {shlex.join(['fastfedpg', 'run', *words_of(_until_the_target(found), also)])}",
         "",
     ]
-    costs = found.costs
     columns = [
         Column("until the target", [c.method.label for c in costs], whole=True, right=False),
         Column("eta", [f"{c.eta:.3g}" for c in costs]),
         Column("H", [str(c.method.H) for c in costs]),
-        Column("B0/B", [f"{1 / c.method.B_over_B0:g}" if c.method.name == "fast_fedpg" else "" for c in costs]),
+        *(_of_trajectories(costs) if found.best.method.B else []),
         Column("rounds", [count(c.rounds) for c in costs]),
         Column(found.unit, [count(c.samples) for c in costs]),
-        Column("bytes of an agent", [count(c.bytes) for c in costs]),
+        Column("agent's bytes", [count(c.bytes) for c in costs]),
     ]
-    tail = ["", found.by_theorem(), "independent_pg: each agent its own policy, which is another problem"]
+    tail = [
+        "",
+        found.by_theorem(),
+        "independent_pg: each agent its own policy, which is another problem",
+        f"no model: {', '.join(UNKNOWN)}; docs/suite.md has what they did on ten problems",
+    ]
     return [*head, *lay_out(columns, width), *tail]
+
+
+def _of_trajectories(costs: "list[Cost]") -> "list[Column]":
+    from fastfedpg.columns import Column
+
+    anchor = lambda m: f"{(m.B or 1) / m.B_over_B0:g}" if m.name == "fast_fedpg" and not m.reuse else ""
+    return [
+        Column("B", [str(c.method.B) for c in costs]),
+        Column("B0", [anchor(c.method) for c in costs]),
+    ]
+
+
+def horizon_line(found: "Advice") -> list[str]:
+    """How long trajectories are, and how long the target asks them to be, where any are played."""
+    if found.horizon is None:
+        return []
+    K, least = found.horizon
+    asked = "" if least is None else f"; the bound on what is cut off asks for {least} at this target"
+    return [f"  K             {K} steps in a trajectory{asked}"]
 
 
 def _until_the_target(found: "Advice") -> Config:

@@ -20,7 +20,7 @@ EXAMPLE = "fastfedpg resume runs/first"
 
 @dataclass(frozen=True)
 class ResumeFlags:
-    """Go on with a run that was interrupted or killed, to the same numbers as if it never had been."""
+    """Go on with a run that was interrupted or killed, to the same end, but for rounding on another machine."""
 
     folder: tyro.conf.Positional[Path]
     """The folder of a run, of a comparison, or of a study."""

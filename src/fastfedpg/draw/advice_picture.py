@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from fastfedpg.draw import style
 
 SPAN = (1e-3, 1e3)
 """What of the balance is drawn; what lies outside is drawn at its end."""
+
+UNBALANCED = "an anchor has no noise here:\nonly drift is to be weighed"
+"""In the place of a balance that is infinite."""
 
 
 class Bar(NamedTuple):
@@ -38,23 +41,30 @@ def _balance(axis: object, balance: tuple[float, float, float]) -> None:
     from matplotlib.axes import Axes
 
     assert isinstance(axis, Axes)
-    at, low, high = (min(SPAN[1], max(SPAN[0], b)) for b in balance)
     axis.set_xscale("log")
     axis.set_xlim(SPAN[0] / 2, SPAN[1] * 2)
     axis.set_ylim(-1, 1)
     axis.axvspan(SPAN[0] / 2, 1, color=style.COLOURS[5], alpha=0.25, lw=0)
     axis.axvspan(1, SPAN[1] * 2, color=style.COLOURS[4], alpha=0.25, lw=0)
-    axis.plot([low, high], [0, 0], "|-", color="black", lw=2, markersize=14)
-    axis.plot([at], [0], "o", color="black", markersize=9)
-    said = "no noise" if math.isinf(balance[0]) else "no difference seen" if balance[0] <= 0 else f"{balance[0]:.3g}"
-    side = "left" if at < 1 else "right"
-    axis.annotate(said, (at, 0), xytext=(0, 12), textcoords="offset points", ha=side, fontsize=10, weight="bold")
+    if math.isinf(balance[0]):  # which is on neither side: drift may be within the target, or not
+        axis.text(0.5, 0.5, UNBALANCED, transform=axis.transAxes, ha="center", va="center", fontsize=10, weight="bold")
+    else:
+        _point(axis, balance)
     axis.text(0.03, 0.9, "noise decides:\nplain averaging", transform=axis.transAxes, va="top", fontsize=style.SMALL)
     words = "drift decides:\na correction pays"
     axis.text(0.97, 0.9, words, transform=axis.transAxes, va="top", ha="right", fontsize=style.SMALL)
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
     axis.set_xlabel("$N\\zeta^2$ over an anchor's noise, 95% interval", fontsize=style.SMALL)
+
+
+def _point(axis: Any, balance: tuple[float, float, float]) -> None:
+    at, low, high = (min(SPAN[1], max(SPAN[0], b)) for b in balance)
+    axis.plot([low, high], [0, 0], "|-", color="black", lw=2, markersize=14)
+    axis.plot([at], [0], "o", color="black", markersize=9)
+    said = "no difference seen" if balance[0] <= 0 else f"{balance[0]:.3g}"
+    side = "left" if at < 1 else "right"
+    axis.annotate(said, (at, 0), xytext=(0, 12), textcoords="offset points", ha=side, fontsize=10, weight="bold")
 
 
 def _costs(axis: object, bars: Sequence[Bar], unit: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.tried import Tried
-from fastfedpg.theory import Measured, advice
+from fastfedpg.theory import Measured, advice, inverses
 from fastfedpg.theory.advice import Cost, Landscape
 
 
@@ -22,7 +22,10 @@ class Advice(NamedTuple):
     scale: float
     unit: str  # what samples are counted in
     notes: list[str]
-    tried: Tried | None = None  # nothing where no gap is known
+    horizon: tuple[int, int | None] | None = None  # K, and the least by the bound on what is cut off; of trajectories
+    unpromised: str = ""  # why Theorem 2 says nothing here
+    gap_known: bool = True  # or the first gap is a parabola's
+    tried: Tried | None = None  # nothing where no gap is known, or every step size diverged
 
     @property
     def best(self) -> Cost:
@@ -34,24 +37,39 @@ class Advice(NamedTuple):
         """The settings that were chosen, or stayed, in words."""
         args = self.config.choice("algorithm").args
         said = {name: args.get(name) for name in ("eta", "H", "B0")}
+        if self.best.method.B is not None:
+            said["B"] = self.best.method.B
         return ", ".join(f"{name} = {value:g}" for name, value in said.items() if value is not None)
 
     def by_theorem(self) -> str:
-        """Theorem 2's inverse with its own constants, for Fast-FedPG at the H that is advised."""
-        mine = next(c for c in self.costs if c.method.name == "fast_fedpg")
-        rounds = advice.theorem2_rounds(self.at, mine.method.H, self.target)
+        """Theorem 2's inverse with its own constants, for Fast-FedPG at the H that is advised, or why there is none."""
+        if self.unpromised:
+            return f"Theorem 2 promises nothing here: {self.unpromised}"
+        mine = next(c for c in self.costs if c.method.name == "fast_fedpg").method
+        at = self.at._replace(sigma_sq=mine.noise * self.at.sigma_sq)
+        rounds = inverses.theorem2_rounds(at, mine.H, self.target)
         said = f"Theorem 2 with its own constants promises fast_fedpg this gap after {rounds:.3g} rounds"
-        return f"{said}, with H = {mine.method.H}"
+        return f"{said}, with H = {mine.H}, if L and mu stay what they are at the start"
 
     def reason(self) -> str:
         """Why this method, in a sentence."""
         name, others = self.best.method.name, [c for c in self.costs if c.method.name != advice.ALONE]
         plain = next((c for c in others if c.method.name == "fedavg_pg"), None)
-        apart = f"zeta^2 = {max(0.0, self.measured.zeta_sq.mean):.3g} and sigma^2 = {self.at.sigma_sq:.3g}"
+        zeta_sq, sigma_sq = max(0.0, self.measured.zeta_sq.mean), self.best.method.noise * self.at.sigma_sq
+        apart = f"zeta^2 = {zeta_sq:.3g} and sigma^2 = {sigma_sq:.3g}"
+        if self.best.method.noise != 1:
+            apart += f" at B = {self.best.method.B}"
+        if name == "fedavg_pg" and sigma_sq == 0:
+            return (
+                f"neither noise nor drift decides: without noise, and with zeta^2 = {zeta_sq:.3g}, what the agents' "
+                "own drift leaves is within the target, and a correction would not pay"
+            )
         if name == "fedavg_pg":
             return (
                 f"noise decides: with {apart} the agents' own drift is small beside it, and a correction would not pay"
             )
+        if name == "minibatch_pg":
+            return f"noise decides: with {apart} one step on a round's trajectories goes as far as H, and nobody drifts"
         if name == "centralised_pg":
             return f"neither noise nor drift decides: with {apart} one averaged step a round is enough for this target"
         times = math.inf if plain is None else plain.toll / self.best.toll
@@ -60,6 +78,8 @@ class Advice(NamedTuple):
 
     def trial(self) -> str:
         """What a few rounds of it showed, in a sentence: where the numbers of rounds are from."""
+        if self.tried is None and self.gap_known:
+            return "tried, and every step size diverged: rounds are the model's, and nobody knows how many it takes"
         if self.tried is None:
             return "not tried, since no gap is known here: rounds are the model's, for a parabola, and may be far off"
         eta, gaps, low, high, steps = self.tried
@@ -82,8 +102,17 @@ class Advice(NamedTuple):
             "estimates_of_each_agent": m.replicas,
             "env_steps": m.steps,
             "target_gap": self.target * self.scale,
+            "K": None if self.horizon is None else dict(zip(("used", "by_the_bound"), self.horizon, strict=True)),
+            "theorem_2": self.by_theorem(),
             "costs": [
-                {"method": c.method.label, "eta": c.eta, "H": c.method.H, "rounds": c.rounds, "samples": c.samples}
+                {
+                    "method": c.method.label,
+                    "eta": c.eta,
+                    "H": c.method.H,
+                    "B": c.method.B,
+                    "rounds": c.rounds,
+                    "samples": c.samples,
+                }
                 | {"bytes": c.bytes, "floor": c.floor * self.scale}
                 for c in self.costs
             ],

@@ -9,12 +9,13 @@ import numpy as np
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment.advice_given import Advice
+from fastfedpg.experiment.candidates import followed, given, methods
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.problem import PRIVATE
 from fastfedpg.experiment.tried import LARGER, SHARES, by_trial, try_out
 from fastfedpg.precision import float64
-from fastfedpg.theory import Measured, advice, measure, truncation_bound
+from fastfedpg.theory import Measured, advice, inverses, measure, not_covered, truncation_bound
 from fastfedpg.theory.advice import Cost, Landscape, Method
 from fastfedpg.theory.estimates import Estimate
 
@@ -23,9 +24,6 @@ REPLICAS, FIRST = 32, 8
 
 PART = 0.01
 """The target, where none is given, as a part of the first gap."""
-
-LOCAL_STEPS = (2, 5, 10, 20, 50)
-"""H that are tried where none is given."""
 
 ROUNDING = 1e-20
 """Noise below this part of ||grad J||^2 is rounding."""
@@ -54,7 +52,7 @@ def advise(config: Config, target: float | None = None, replicas: int = REPLICAS
 
 
 def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> Advice:
-    methods, eta = list(_methods(config, base)), config.eta if _given(config, "eta") else None
+    weighed, eta = list(methods(config, base)), config.eta if given(config, "eta") else None
     theta, R = np.atleast_2d(base.problem.theta0)[0], min(FIRST, replicas)
     while True:
         m = measure(base.problem, theta, R, config.first_seed)
@@ -65,28 +63,32 @@ def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> 
                 f"target = {wanted * base.here.scale:.3g} is met where the problem begins: the first gap is "
                 f"{at.gap * base.here.scale:.3g}; ask for a smaller one"
             )
-        costs = [advice.cost(method, at, wanted, eta) for method in methods]
+        costs = [advice.cost(method, at, wanted, eta) for method in weighed]
         best = advice.ranked(costs)[0]
-        ends = [[advice.cost(x, end, wanted, eta) for x in methods] for end in advice.cases(at, *m.zeta_sq[1:])]
+        ends = [[advice.cost(x, end, wanted, eta) for x in weighed] for end in advice.cases(at, *m.zeta_sq[1:])]
         regret = advice.regret(best.method, ends)
         if replicas <= R or (not hidden and (regret <= REGRET or math.isinf(best.rounds))):
             break
         R = min(2 * R, replicas)
     if math.isinf(best.rounds):
-        _refuse_target(config, methods, at, wanted, base.here.scale, eta)
+        _refuse_target(weighed, at, wanted, base.here.scale, eta)
     if regret > REGRET:
         raise InputError(
             f"{R} estimates of each agent are too few to tell: zeta^2 = {m.zeta_sq.mean:.3g} lies in "
             f"[{m.zeta_sq.low:.3g}, {m.zeta_sq.high:.3g}], and at one end {best.method.name} costs {regret:.3g} times "
             f"what the best would; it takes about {_needed(m, at)}: --replicas {_needed(m, at)}"
         )
-    balances = [advice.balance(at.sigma_sq, z, at.N) for z in m.zeta_sq]
+    balances = [advice.balance(best.method.noise * at.sigma_sq, z, at.N) for z in m.zeta_sq]
     shares = LARGER + SHARES if hidden else SHARES
     etas = [float(f"{share * best.eta:.3g}") for share in shares] if eta is None else [eta]
-    tried = try_out(plan(_followed(config, best), base), etas, wanted)
+    tried = None
+    if base.here.shared:
+        trial = followed(config, best)
+        same = trial.get("oracle.B") == config.get("oracle.B")
+        tried = try_out(plan(trial, base if same else None), etas, wanted)
     costs = by_trial(_best_of_each(costs), tried)
     return Advice(
-        _followed(config, costs[0]),
+        followed(config, costs[0]),
         base.name,
         m,
         at,
@@ -95,34 +97,21 @@ def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> 
         (balances[0], balances[1], balances[2]),
         base.here.scale,
         budgets.unit(base),
-        [*notes, *_horizon(config, base, at, wanted)],
+        [*notes, *_too_short(base, at, wanted)],
+        _horizon(base, at, wanted),
+        _unpromised(config, base),
+        base.here.shared,
         tried,
     )
 
 
-def _given(config: Config, name: str) -> bool:
-    return any(n.rpartition(".")[2] == name and v is not None for n, v in config.given.items())
-
-
-def _methods(config: Config, base: Plan) -> Iterator[Method]:
-    """Every method that there is a model of at every H, and Fast-FedPG with its anchors."""
-    B = config.get("oracle.B")
-    steps: tuple[int, ...] = LOCAL_STEPS
-    each = base.problem.N * (B or 1) * (base.steps if budgets.plays(base) else 1)
-    if _given(config, "H"):
-        steps = (int(config.get("H")),)
-    for name in advice.KNOWN:
-        try:
-            sizes = plan(config.but(algorithm=name, schedule=None), base).sizes
-        except InputError:  # settings that it can't have, as another optimiser
-            continue
-        traffic, syncs = sizes.bytes_up + sizes.bytes_down, sizes.syncs
-        for H in (1,) if name == "centralised_pg" else steps:
-            yield Method(name, H, each * (H + (name == "fast_fedpg")), traffic, syncs)
-            if name == "fast_fedpg" and not _given(config, "B0"):
-                yield Method(name, H, each * H, traffic, syncs, reuse=True)
-                if B is not None and not _given(config, "reuse"):
-                    yield Method(name, H, each * (H + 4), traffic, syncs, B_over_B0=0.25)
+def _unpromised(config: Config, base: Plan) -> str:
+    """Why Theorem 2 says nothing of Fast-FedPG here, in words; nothing where it does."""
+    known, absent = base.here, 0 if config.participants is None else base.problem.N - config.participants
+    if known.played:
+        return "of what can only be played neither J* nor (12) is known"
+    taken = config.get("alpha_g") or 1.0, False, absent, config.get("optimiser") or "sgd"
+    return known.undominated(config.tau) or " and ".join(not_covered("fast_fedpg", *taken))
 
 
 def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, list[str], bool]:
@@ -140,9 +129,10 @@ def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, l
     if not (norm_sq > 0 and L > 0):
         raise InputError("the gradient is zero where the problem begins: there is nothing to learn from; give --theta0")
     known = base.here
-    if known.played:
+    if not known.shared:
         gap = norm_sq / (2 * L)
-        notes.append("J* is not known: the first gap is reckoned as ||grad J||^2/(2L), a parabola's with that L")
+        why = "" if known.played else " where kernels or starts differ"
+        notes.append(f"J* is not known{why}: the first gap is reckoned as ||grad J||^2/(2L), a parabola's with that L")
     else:
         gap = float(jax.jit(known.gap(base.config.tau))(theta))
     mu = min(norm_sq / gap, 2 * L)
@@ -154,15 +144,22 @@ def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, l
     )
 
 
-def _refuse_target(
-    config: Config, methods: list[Method], at: Landscape, target: float, scale: float, eta: float | None
-) -> None:
-    common = [method for method in methods if method.name != "independent_pg"]
+def _refuse_target(weighed: list[Method], at: Landscape, target: float, scale: float, eta: float | None) -> None:
+    common = [method for method in weighed if method.name != advice.ALONE]
     least = min(advice.least_target(method, at, eta) for method in common) * scale
     where = f"at eta = {eta:g}" if eta is not None else f"that {advice.MOST_ROUNDS:,} rounds can reach"
+    enough = [
+        f"{number:,} {what}"
+        for what, found in (
+            ("agents of their kind", inverses.agents_for),
+            ("trajectories in an estimate (--B)", inverses.trajectories_for),
+        )
+        if (number := found(target, common, at, eta)) is not None
+    ]
+    by_more = f"; by the model {', or '.join(enough)}, would be enough" if enough else ""
     raise InputError(
         f"target = {target * scale:.3g} is below the noise floor {where}, {least:.3g}: ask for a larger target, "
-        f"{'a smaller --eta' if eta is not None else 'or more trajectories (--B)'}"
+        f"{'a smaller --eta' if eta is not None else 'or more trajectories (--B)'}{by_more}"
     )
 
 
@@ -189,23 +186,19 @@ def _best_of_each(costs: list[Cost]) -> list[Cost]:
     return list(found.values())
 
 
-def _horizon(config: Config, base: Plan, at: Landscape, target: float) -> Iterator[str]:
-    """Whether trajectories are too short, by the bound on what cutting off leaves: D(K)^2 gamma^(2K)/mu."""
+def _horizon(base: Plan, at: Landscape, target: float) -> tuple[int, int | None] | None:
+    """K, and the least for a target by the bound on what cutting off leaves, D(K)^2 gamma^(2K)/mu, if there is one."""
     sizes, gamma = base.here.sizes, base.here.gamma
-    if base.here.played or config.oracle == "exact" or "A" not in sizes:
-        return
-    left = lambda K: (truncation_bound(gamma, sizes["A"], K, config.tau) * gamma**K) ** 2 / at.mu
-    K = next((K for K in range(1, 10_000) if left(K) <= target / 2), None)
-    if K is not None and base.steps < K:
-        yield f"K = {base.steps}: the bound on what is cut off asks for K = {K} at this target"
+    if not budgets.plays(base):
+        return None
+    if base.here.played or "A" not in sizes:
+        return base.steps, None
+    left = lambda K: (truncation_bound(gamma, sizes["A"], K, base.config.tau) * gamma**K) ** 2 / at.mu
+    return base.steps, next((K for K in range(1, 10_000) if left(K) <= target / 2), None)
 
 
-def _followed(config: Config, best: Cost) -> Config:
-    method, takes = best.method, {"eta": best.eta if _given(config, "eta") else float(f"{best.eta:.3g}")}
-    if method.name != "centralised_pg":
-        takes |= {"H": method.H}
-    if method.name == "fast_fedpg":
-        takes |= {"reuse": method.reuse or bool(config.get("reuse"))}
-        if method.B_over_B0 != 1:
-            takes |= {"B0": round(config.get("oracle.B") / method.B_over_B0)}
-    return config.but(algorithm=method.name, **takes)
+def _too_short(base: Plan, at: Landscape, target: float) -> Iterator[str]:
+    """Whether trajectories are too short by that bound."""
+    K, least = _horizon(base, at, target) or (0, None)
+    if least is not None and least > K:
+        yield f"K = {K}: the bound on what is cut off asks for K = {least} at this target"

@@ -50,7 +50,10 @@ def run(
 
 @float64
 def resume(out: Path | str, report: OnProgress = silent, note: Note = warnings.warn, restart: bool = False) -> Result:
-    """Go on with a run that was interrupted or killed, to the same numbers as if it never had been.
+    """Go on with a run that was interrupted or killed, to the same bytes as if it never had been.
+
+    So it is with the same versions and the same kind of processor. Elsewhere, or with other sampling loops, shards or
+    batches, it is the same but for rounding, which grows where steps are large; a note says so.
 
     Where none of its checkpoints can be used nothing is done; with `restart` it then begins anew, and what was there is
     kept in a folder of its own.

@@ -66,7 +66,7 @@ def rounds_until(target: float, gaps: np.ndarray) -> tuple[float, float]:
 def try_out(planned: Plan, etas: Sequence[float], target: float) -> Tried | None:
     """ROUNDS rounds at each step size, side by side; nothing where no gap is known, or all of them diverge."""
     known, config = planned.here, planned.config
-    if known.played:
+    if not known.shared:
         return None
     seeds = SEEDS if config.get("oracle.B") else 1
     start = np.atleast_2d(planned.problem.theta0)[:1]

@@ -9,16 +9,20 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-from fastfedpg.theory.constants import C
-from fastfedpg.theory.right_sides import theorem2_floor
+from numpy.typing import ArrayLike
 
 MOST_ROUNDS = 10**7
-HALVINGS = 40
-"""How far below 1/L step sizes are looked for."""
+HALVINGS, BETWEEN = 40, 8
+"""How far below 1/L step sizes are looked for, and how many from one to its half."""
 
-KNOWN = ("fast_fedpg", "fedavg_pg", "scaffold_pg", "centralised_pg", "independent_pg")
+SLOWEST = 1e-3
+"""The least of 1 - eta L/2 that is reckoned with."""
+
+KNOWN = ("fast_fedpg", "fedavg_pg", "scaffold_pg", "minibatch_pg", "centralised_pg", "independent_pg")
 """The methods that this is a model of."""
+
+UNKNOWN = ("heavy_anchor", "adaptive_anchor", "rc_pg")
+"""Methods that docs/suite.md compares with these, and that there is no model of."""
 
 ALONE = "independent_pg"
 """Whose agents share no policy."""
@@ -30,7 +34,7 @@ class Landscape(NamedTuple):
     gap: float
     mu: float
     L: float
-    sigma_sq: float  # of one estimate
+    sigma_sq: float  # of one estimate, with the B that was measured with
     zeta_sq: float
     N: int
 
@@ -45,6 +49,8 @@ class Method(NamedTuple):
     syncs: int
     B_over_B0: float = 1.0
     reuse: bool = False
+    B: int | None = None  # trajectories of an estimate; nothing where none are played
+    noise: float = 1.0  # sigma^2 of an estimate over the landscape's: B there over B here
 
     @property
     def label(self) -> str:
@@ -92,67 +98,83 @@ def balance(sigma_sq: float, zeta_sq: float, N: int, B_over_B0: float = 1.0) -> 
     return math.inf if noise <= 0 else N * max(0.0, zeta_sq) / noise
 
 
-def floor(method: Method, eta: float, at: Landscape) -> float:
+def floor(method: Method, eta: ArrayLike, at: Landscape) -> np.ndarray:
     """The gap that a step size leaves, as on a parabola: eta/4 times the mean step's noise, and a bias's b^2/(2L).
 
     Beside sigma^2/N of fresh noise there is what noise does through drift, the same in all H steps of a round and
     independent between agents; and of FedAvg-PG the drift towards each agent's own optimum, which no N averages away.
-    Drift is the law's; where eta L l is not small it saturates, eta l at (1 - e^(-eta L l))/L.
+    Drift is the law's; where eta L l is not small it saturates, eta l at (1 - e^(-eta L l))/L. Minibatch PG has none:
+    one step of H eta, with a noise of sigma^2/H.
     """
-    l = np.arange(method.H)
-    steady = float(np.mean(np.expm1(-eta * at.L * l) ** 2))  # L^2 times where a constant push takes an agent, squared
-    walked = float(np.mean(eta * at.L / 2 * -np.expm1(-2 * eta * at.L * l)))  # and fresh noise, per sigma^2
-    drift = steady * anchor_noise(method, at.sigma_sq, at.N) + walked * at.sigma_sq
+    eta, sigma_sq = np.asarray(eta, float), method.noise * at.sigma_sq
     if method.name == ALONE:
-        return eta / 4 * at.sigma_sq
-    bias = steady * at.zeta_sq / (2 * at.L) if method.name == "fedavg_pg" else 0.0
-    return eta / 4 * (at.sigma_sq + method.H * drift) / at.N + bias
+        return eta / 4 * sigma_sq
+    if method.name == "minibatch_pg":
+        return eta / 4 * sigma_sq / at.N
+    pushed = eta[..., None] * at.L * np.arange(method.H)
+    walked = eta * at.L / 2 * -np.expm1(-2 * pushed).mean(-1)  # of fresh noise, per sigma^2
+    drift = _steady(method, eta, at) * anchor_noise(method, sigma_sq, at.N) + walked * sigma_sq
+    bias = _steady(method, eta, at) * at.zeta_sq / (2 * at.L) if method.name == "fedavg_pg" else 0.0
+    return eta / 4 * (sigma_sq + method.H * drift) / at.N + bias
 
 
-def rate(method: Method, eta: float, at: Landscape) -> float:
-    """By what factor a round lowers the gap: 1 - eta mu (1 - eta L/2), H times; old control variates slow SCAFFOLD."""
-    pace = 1.0
+def _steady(method: Method, eta: np.ndarray, at: Landscape) -> np.ndarray:
+    """L^2 times the square of where a constant push takes an agent, the mean over a round's steps."""
+    return np.asarray((np.expm1(-eta[..., None] * at.L * np.arange(method.H)) ** 2).mean(-1))
+
+
+def rate(method: Method, eta: ArrayLike, at: Landscape) -> np.ndarray:
+    """By what factor a round lowers the gap: 1 - eta mu (1 - eta L/2), H times; old control variates slow SCAFFOLD.
+
+    Minibatch PG: once, with H eta. Beyond 2/L a parabola's gap grows; J is none, so that a step that is given is called
+    slow there, and a trial tells.
+    """
+    eta, pace, times = np.asarray(eta, float), np.array(1.0), method.H
     if method.name == "scaffold_pg":
-        steady = float(np.mean(np.expm1(-eta * at.L * np.arange(method.H)) ** 2))
-        pace = max(0.05, 1 - steady * min(1.0, eta * at.L * method.H))
-    return float(max(1e-6, 1 - pace * eta * at.mu * (1 - eta * at.L / 2)) ** method.H)
+        pace = np.maximum(0.05, 1 - _steady(method, eta, at) * np.minimum(1.0, eta * at.L * method.H))
+    if method.name == "minibatch_pg":
+        eta, times = method.H * eta, 1
+    return np.asarray(np.maximum(1e-6, 1 - pace * eta * at.mu * np.maximum(SLOWEST, 1 - eta * at.L / 2)) ** times)
+
+
+def steps_of(method: Method, at: Landscape) -> np.ndarray:
+    """The step sizes that are weighed: what a method takes at once is at most 1/L."""
+    largest = 1 / (at.L * (method.H if method.name == "minibatch_pg" else 1))
+    return np.asarray(2.0 ** (-np.arange(HALVINGS * BETWEEN) / BETWEEN) * largest)
+
+
+def _with_the_edge(method: Method, at: Landscape, target: float) -> np.ndarray:
+    """The same, and between two of them the largest that leaves half the target: methods differ by less than a grid."""
+    steps = steps_of(method, at)
+    left = floor(method, steps, at)
+    if not left[-1] > 0:
+        return steps
+    edge = np.exp(np.interp(math.log(target / 2), np.log(left[::-1]), np.log(steps[::-1])))
+    return np.append(steps, (1 - 1e-4) * edge)
 
 
 def cost(method: Method, at: Landscape, target: float, eta: float | None = None) -> Cost:
     """The fewest rounds until the gap is `target`: half for the transient, half for what the step size leaves."""
-    tried = [eta] if eta is not None else [2.0 ** (-k / 2) / at.L for k in range(2 * HALVINGS)]
-    best = Cost(method, tried[-1], math.inf, math.inf)
-    for step in tried:
-        left = floor(method, step, at)
-        best = min(best, Cost(method, step, math.inf, left), key=lambda c: (c.rounds, c.floor))
-        if left <= target / 2:
-            factor = rate(method, step, at)
-            rounds = max(1.0, math.ceil(math.log(max(1.0, 2 * at.gap / target)) / -math.log(factor)))
-            if rounds <= MOST_ROUNDS:
-                best = min(best, Cost(method, step, rounds, left), key=lambda c: (c.rounds, c.floor))
-    return best
+    steps = np.array([eta]) if eta is not None else _with_the_edge(method, at, target)
+    left = floor(method, steps, at)
+    rounds = np.maximum(1.0, np.ceil(math.log(max(1.0, 2 * at.gap / target)) / -np.log(rate(method, steps, at))))
+    rounds = np.where((left <= target / 2) & (rounds <= MOST_ROUNDS), rounds, np.inf)
+    k = int(np.lexsort((left, rounds))[0])
+    return Cost(method, float(steps[k]), float(rounds[k]), float(left[k]))
 
 
 def least_target(method: Method, at: Landscape, eta: float | None = None) -> float:
     """The smallest gap that a method comes to, at this step size or in MOST_ROUNDS rounds at its best one."""
     if eta is not None:
-        return 2 * floor(method, eta, at)
-    steps = [2.0 ** (-k / 2) / at.L for k in range(2 * HALVINGS)]
-    after = lambda step: 2 * at.gap * math.exp(max(-700.0, MOST_ROUNDS * math.log(rate(method, step, at))))
-    return min(max(after(step), 2 * floor(method, step, at)) for step in steps)
+        return float(2 * floor(method, eta, at))
+    steps = steps_of(method, at)
+    after = 2 * at.gap * np.exp(np.maximum(-700.0, MOST_ROUNDS * np.log(rate(method, steps, at))))
+    return float(np.maximum(after, 2 * floor(method, steps, at)).min())
 
 
 def ranked(costs: Sequence[Cost]) -> list[Cost]:
     """Best first, by the product of samples and bytes; independent agents solve another problem, and come last."""
-    return sorted(costs, key=lambda c: (c.method.name == ALONE, c.toll, c.rounds * c.method.syncs))
-
-
-def theorem2_rounds(at: Landscape, H: int, target: float) -> float:
-    """T of Theorem 2 with its own constants: alpha so that (13)'s floor is half the target, the transient the rest."""
-    alpha = 1 / (4 * C * at.L)
-    while theorem2_floor(alpha, at.mu, at.L, at.N, H, at.sigma_sq, 0.0) > target / 2:
-        alpha /= 2
-    return math.ceil(math.log(max(1.0, 2 * at.gap / target)) * 4 / (alpha * at.mu))
+    return sorted(costs, key=lambda c: (c.method.name == ALONE, c.toll, c.rounds * c.method.syncs, c.samples))
 
 
 def regret(method: Method, every: Sequence[Sequence[Cost]]) -> float:

@@ -20,6 +20,8 @@ VACUOUS = 100
 
 PASS, FAIL, UNDECIDED = "pass", "fail", "undecided at this sample size"
 NOT_APPLICABLE, CONTROL = "does not apply", "control as expected"
+SEEN, NOT_SEEN = "seen", "not seen"
+"""Of what no theorem claims: neither is a pass or a failure."""
 
 
 class Estimate(NamedTuple):
@@ -85,7 +87,7 @@ class Row:
     margin: Estimate | None  # nothing where a hypothesis of the claim is false
     problem: str = ""
     control: bool = False
-    describes: bool | tuple[bool, ...] = False  # what no theorem asks for, whole or by instance: never a failure
+    describes: bool | tuple[bool, ...] = False  # what no theorem claims, whole or by instance: no pass, no failure
     bound: bool = True  # an inequality of the theory, which can hold by so much that it says nothing
     equal: bool = False  # `margin` is then a difference that should be zero, and `right` what would matter
     note: str = ""
@@ -155,6 +157,8 @@ def _decided(row: Row, level: float) -> Row:
     excused = not ((high < 0) & ~np.asarray(row.describes)).any()
     verdict = (FAIL if holds else CONTROL if violated else UNDECIDED) if row.control else ""
     verdict = verdict or (UNDECIDED if violated and excused else "")
+    if row.describes is True:
+        verdict = SEEN if holds else NOT_SEEN if violated else UNDECIDED
     if row.spoken is not None:
         verdict = row.spoken[0] if holds else row.spoken[1] if violated else UNDECIDED
     worst = int(np.argmin(low))

@@ -204,7 +204,8 @@ def truncation(subject: Subject) -> tuple[list[Row], dict[str, np.ndarray]]:
 def _slope(Ks: np.ndarray, errors: np.ndarray, gamma: float) -> Row:
     """The error is gamma^K times a tail that settles as the chain mixes; where it mixes slowly, more K are needed."""
     late = (Ks >= Ks[-1] // 2) & (errors > 1e-13 * errors[0])
-    name, says = "Assumption 4, slope", f"slope of log error against K >= {Ks[-1] // 2} <= log gamma + {MIXING:g}"
+    name = "Not claimed: slope of truncation"
+    says = f"slope of log error against K >= {Ks[-1] // 2} <= log gamma + {MIXING:g}"
     if late.sum() < 3:
         return open_question(name, "the error is soon below what float64 can tell")
     slope, limit = float(np.polyfit(Ks[late], np.log(errors[late]), 1)[0]), float(np.log(gamma))
