@@ -10,8 +10,8 @@ import optax
 import pytest
 
 from fastfedpg import InputError, fast_fedpg, fedavg_pg, loop, simulate
-from fastfedpg.algorithms.wrappers.scaled import scaled
-from fastfedpg.core import key_for, local_steps, sgd
+from fastfedpg.algorithms.wrappers.scaled import Scaled, beside, scaled
+from fastfedpg.core import Combine, key_for, local_steps, mean, sgd
 from fastfedpg.envs import Env, Environments, Episodes, Step, play
 from fastfedpg.oracles import critic
 from fastfedpg.oracles import ppo as here
@@ -207,6 +207,14 @@ def own_scales(algorithm):
         return e._replace(agent=agent)
 
     return algorithm._replace(exchanges=tuple(map(through, algorithm.exchanges)))
+
+
+def test_whatever_the_rule_for_uploads_scales_are_averaged():
+    """A sum of three stays one; its scale is the mean of 1, 2 and 6."""
+    total = Combine(lambda ups, who=None, key=None: ups.sum(axis=0))
+    heard = beside(total).merge(Scaled(jnp.array([[1.0], [2.0], [4.0]]), jnp.array([1.0, 2.0, 6.0])))
+    assert (float(heard.inner[0]), float(heard.scale)) == (7, 3)
+    assert beside(mean) is mean
 
 
 def test_fast_fedpg_on_one_batch_in_both_runtimes():

@@ -4,7 +4,22 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from fastfedpg.core import Algorithm, Down, Exchange, Info, Memory, Oracle, Own, RngKey, State, Theta, Up
+from fastfedpg.core import (
+    Algorithm,
+    Combine,
+    Down,
+    Exchange,
+    Info,
+    Memory,
+    Oracle,
+    Own,
+    RngKey,
+    State,
+    Theta,
+    Up,
+    mean,
+    pairwise_mean,
+)
 
 
 class Scaled(NamedTuple):
@@ -36,7 +51,7 @@ def scaled(algorithm: Algorithm) -> Algorithm:
             inner, down = e.server(state.inner, up.inner if k == last else up, share, key)
             return Scaled(inner, scale), Scaled(down, scale)
 
-        return e._replace(agent=agent, server=server)
+        return e._replace(agent=agent, server=server, combine=beside(e.combine) if k == last else e.combine)
 
     def init(theta: Theta, N: int) -> tuple[State, Down, Memory]:
         state, down, memory = algorithm.init(theta, N)
@@ -45,3 +60,14 @@ def scaled(algorithm: Algorithm) -> Algorithm:
 
     exchanges = tuple(with_scale(k, e) for k, e in enumerate(algorithm.exchanges))
     return algorithm._replace(init=init, exchanges=exchanges, policy=lambda state: algorithm.policy(state.inner))
+
+
+def beside(combine: Combine) -> Combine:
+    """The rule for what the algorithm sends, and the mean of scales, whatever that rule is; on a graph the same mix."""
+    if combine is mean or combine.per_agent:
+        return combine
+
+    def merge(ups: Any, who: Any = None, key: Any = None) -> Scaled:
+        return Scaled(combine.merge(ups.inner, who, key), pairwise_mean(ups.scale))
+
+    return combine._replace(merge=merge, block=None, finish=None)
