@@ -86,7 +86,7 @@ class Sizes(NamedTuple):
 
 
 FULL = Sizes(LONG.sweeps._replace(seeds=32, relaxations=24, times=(1, 4, 16)), instances=64, first_seed=44_000)
-SMALL = Sizes(QUICK.sweeps._replace(seeds=16, relaxations=8, times=(1, 16)), instances=16, first_seed=0)
+SMALL = Sizes(QUICK.sweeps._replace(seeds=16, relaxations=8, times=(1, 16)), instances=8, first_seed=0)
 """Of --quick: other seeds, so that those of the report stay unseen."""
 
 
