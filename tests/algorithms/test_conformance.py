@@ -131,7 +131,7 @@ def why_not(row: Row, case: Case) -> str:
 def kinds_of(name: str) -> set[str]:
     """The names of an algorithm's rows that there must be: one for each choice that changes what it computes."""
     takes = ALGORITHMS.describe(name).parameters.values()
-    own = [p for p in takes if p.kind.choices and p.name != "optimiser"]
+    own = [p for p in takes if p.kind.choices and p.name not in ("optimiser", "server")]
     return {f"{name}-{choice}" for p in own for choice in p.kind.choices} or {name}
 
 

@@ -186,7 +186,7 @@ def test_a_budget_beyond_32_bits():
 
 def test_a_setting_that_no_method_uses_is_said_once():
     said = "alpha_g = 0.5 has no effect: no method here uses it"
-    comparison = Comparison(Settings("compromise", alpha_g=0.5), ("fedavg_pg", "centralised_pg"))
+    comparison = Comparison(Settings("compromise", alpha_g=0.5), ("minibatch_pg", "centralised_pg"))
     heard = []
     cell_plans.give_rounds(comparison, cell_plans.plan_cells(comparison), heard.append)
     assert said in heard
