@@ -230,6 +230,15 @@ def test_fast_fedpg_on_one_batch_in_both_runtimes():
     np.testing.assert_array_equal(compiled.metrics["env_steps"], [[0, 64, 128]])
 
 
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_where_the_mean_gradient_is_zero_corrected_steps_rest_on_the_whole_batch(minibatches):
+    """g - g_i + 0 is 0 at the start on the anchor's own batch; on its halves it is not, and their mean is."""
+    oracle, theta, own, batch = made(epochs=1, minibatches=minibatches)
+    g_i = oracle.gradient(theta, own, batch)
+    step = local_steps(oracle, lambda x, g: g - g_i, sgd(0.1), theta, own, KEY, 1, batch=batch)[0]
+    assert (np.abs(step - theta).max() < 1e-14) == (minibatches == 1)
+
+
 def test_policies_are_evaluated_for_whole_episodes():
     """Lanes of 3 steps where each pays 1, and a horizon of 8; without lanes K is an episode's length."""
     policy, theta = linear(box(1), Discrete(2)), np.zeros((1, 4))

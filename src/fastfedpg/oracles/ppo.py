@@ -77,10 +77,11 @@ def ppo(
         r = pi_theta(a|o) / pi_old(a|o),   n steps of a part of the batch,   A as in `actor_critic`, less their mean
 
     A are cost advantages, so the larger of the two is the pessimistic one. At theta = old the ratio is 1, nothing is
-    clipped, and the gradient is that of `actor_critic` divided by K s: what an algorithm sends from there, and corrects
-    by, is an ordinary policy gradient, and where all agents' mean of it is 0 a corrected step does not move. Away from
-    old the clip takes part in the local steps alone, and a correction stands outside of it: with large steps it can
-    lead further than the clip would, and `kl_stop` is what bounds that. Nothing of the theorems is left for epochs > 1.
+    clipped, and the gradient is that of `actor_critic` divided by K s, but for gamma^k and the mean: what an algorithm
+    sends from there, and corrects by, is an ordinary policy gradient. Where the agents' mean of it is 0 a corrected
+    step on the same batch does not move theta, if it is on the whole of it; on parts, that holds for their mean.
+    Away from old the clip takes part in the local steps alone, and a correction stands outside of it: with large steps
+    it can lead further than the clip would, and `kl_stop` is what bounds that. Nothing else of the theory is left.
 
     s is the standard deviation of A, averaged over the agents by the server, so that nobody is re-weighted: with a
     scale of its own, an agent whose rewards are small would count like one whose rewards are large. In the first round,
