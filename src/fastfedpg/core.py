@@ -52,7 +52,10 @@ from fastfedpg.messages import rounded as rounded
 from fastfedpg.messages import top_k as top_k
 from fastfedpg.stepping import MakeOptimiser as MakeOptimiser
 from fastfedpg.stepping import Optimiser as Optimiser
+from fastfedpg.stepping import at_server as at_server
 from fastfedpg.stepping import check_positive as check_positive
 from fastfedpg.stepping import check_share as check_share
 from fastfedpg.stepping import local_steps as local_steps
+from fastfedpg.stepping import server_step as server_step
 from fastfedpg.stepping import sgd as sgd
+from fastfedpg.stepping import theta_of as theta_of

@@ -55,7 +55,10 @@ _STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "momentum": lambda optax, eta: optax.sgd(eta, momentum=0.9),
     "rmsprop": lambda optax, eta: optax.rmsprop(eta),
     "adam": lambda optax, eta: optax.adam(eta),
-    "yogi": lambda optax, eta: optax.yogi(eta),
+    # Without optax's first momentum of 1e-6, which would move theta where the direction is 0.
+    "yogi": lambda optax, eta: optax.chain(
+        optax.scale_by_yogi(initial_accumulator_value=0.0), optax.scale_by_learning_rate(eta)
+    ),
     "adagrad": lambda optax, eta: optax.adagrad(eta),
 }
 

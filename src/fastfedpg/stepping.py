@@ -31,6 +31,31 @@ def sgd(eta: Scalar) -> Optimiser:
     return Optimiser(lambda theta: (), lambda v, state, theta: (-eta * v, state))
 
 
+class AtServer(NamedTuple):
+    """theta, and what the server's optimiser keeps."""
+
+    theta: Theta
+    kept: Any
+
+
+def at_server(theta: Theta, kept: Any) -> Any:
+    """The state of a server that has an optimiser: theta alone, where that keeps nothing."""
+    return theta if kept == () else AtServer(theta, kept)
+
+
+def theta_of(state: Any) -> Theta:
+    """theta, of such a state."""
+    theta: Theta = state.theta if isinstance(state, AtServer) else state
+    return theta
+
+
+def server_step(optimiser: Optimiser, state: Any, g: Theta) -> Any:
+    """Such a state after a step against g."""
+    theta, kept = state if isinstance(state, AtServer) else (state, ())
+    change, kept = optimiser.update(g, kept, theta)
+    return at_server(theta + change, kept)
+
+
 def local_steps(
     oracle: Oracle,
     direction: Callable[[Theta, Theta], Theta],

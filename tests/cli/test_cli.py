@@ -21,7 +21,7 @@ import fastfedpg
 from commands import command
 from fastfedpg import Config, cli
 from fastfedpg.algorithms import ALGORITHMS
-from fastfedpg.experiment import plan
+from fastfedpg.experiment import plan, presets
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import POLICIES
@@ -90,6 +90,9 @@ def write_mdp(path: str, reward: np.ndarray | None = None, **changes) -> None:
 def test_list_has_a_line_for_everything(capsys):
     assert command("list") == 0
     lines = capsys.readouterr().out.splitlines()
+    first = lines.index("presets")
+    assert [line.split()[0] for line in lines[first + 1 :]] == presets.known()
+    lines = lines[:first]
     registered = {**PROBLEMS, **ALGORITHMS, **PLAYED, **ORACLES, **POLICIES}
     said = {words[0]: " ".join(words[1:]) for words in (line.split() for line in lines) if len(words) > 1}
     assert said.pop("--problem-args") == "gamma=0.99 horizon=1000 reward_scale=1.0 patience=60.0", "the last's"

@@ -1,7 +1,5 @@
 """Centralised PG: the ideal update of section 3, for agents that could talk at every step."""
 
-from typing import Any, NamedTuple
-
 from fastfedpg.core import (
     Algorithm,
     Down,
@@ -12,17 +10,14 @@ from fastfedpg.core import (
     Own,
     RngKey,
     Scalar,
+    State,
     Theta,
+    at_server,
     estimate,
+    server_step,
     sgd,
+    theta_of,
 )
-
-
-class State(NamedTuple):
-    """What the server keeps: theta, and what its optimiser does."""
-
-    theta: Theta
-    optimiser: Any
 
 
 def centralised_pg(eta: Scalar, optimiser: MakeOptimiser = sgd) -> Algorithm:
@@ -42,12 +37,11 @@ def centralised_pg(eta: Scalar, optimiser: MakeOptimiser = sgd) -> Algorithm:
         return memory, own, g_i, Info(steps=steps)
 
     def descend(state: State, g: Theta, share: float, key: RngKey) -> tuple[State, Down]:
-        change, kept = optimiser(eta).update(g, state.optimiser, state.theta)
-        theta = state.theta + change
-        return State(theta, kept), theta
+        state = server_step(optimiser(eta), state, g)
+        return state, theta_of(state)
 
     return Algorithm(
-        init=lambda theta, N: (State(theta, optimiser(eta).init(theta)), theta, ()),
+        init=lambda theta, N: (at_server(theta, optimiser(eta).init(theta)), theta, ()),
         exchanges=(Exchange("gradient", send_gradient, descend),),
-        policy=lambda state: state.theta,
+        policy=theta_of,
     )

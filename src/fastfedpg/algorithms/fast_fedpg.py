@@ -14,10 +14,14 @@ from fastfedpg.core import (
     Own,
     RngKey,
     Scalar,
+    State,
     Theta,
+    at_server,
     local_steps,
     room_for_a_batch,
+    server_step,
     sgd,
+    theta_of,
 )
 
 
@@ -27,13 +31,6 @@ class Memory(NamedTuple):
     theta_bar: Theta
     g_i: Theta
     batch: Any = ()
-
-
-class State(NamedTuple):
-    """What the server keeps: theta_bar, and what its optimiser does."""
-
-    theta_bar: Theta
-    optimiser: Any
 
 
 def fast_fedpg(
@@ -93,13 +90,12 @@ def fast_fedpg(
         return state, g_bar  # line 15
 
     def move(state: State, Delta: Theta, share: float, key: RngKey) -> tuple[State, Down]:
-        change, kept = server(alpha_g).update(-Delta, state.optimiser, state.theta_bar)
-        theta_bar = state.theta_bar + change  # Eq. (7): alpha_g Delta
-        return State(theta_bar, kept), theta_bar  # line 11
+        state = server_step(server(alpha_g), state, -Delta)  # Eq. (7): theta_bar + alpha_g Delta
+        return state, theta_of(state)  # line 11
 
     def init(theta: Theta, N: int) -> tuple[State, Down, Memory]:
         nothing = jnp.zeros((N, *theta.shape), theta.dtype)
-        return State(theta, server(alpha_g).init(theta)), theta, Memory(nothing, nothing)
+        return at_server(theta, server(alpha_g).init(theta)), theta, Memory(nothing, nothing)
 
     def open(memory: Memory, theta: Theta, oracle: Oracle, own: Own, key: RngKey) -> Memory:
         return memory._replace(batch=room_for_a_batch(oracle, theta, own, key, B0) if oracle.replay else ())
@@ -107,6 +103,6 @@ def fast_fedpg(
     return Algorithm(
         init,
         (Exchange("gradient", send_gradient, broadcast_gradient), Exchange("local", send_change, move)),
-        policy=lambda state: state.theta_bar,
+        policy=theta_of,
         open=open if reuse else None,
     )

@@ -1,7 +1,5 @@
 """FedAvg-PG: the natural strategy that section 3 of the paper starts from, and whose drift Fast-FedPG removes."""
 
-from typing import Any, NamedTuple
-
 from fastfedpg.core import (
     Algorithm,
     Down,
@@ -12,17 +10,14 @@ from fastfedpg.core import (
     Own,
     RngKey,
     Scalar,
+    State,
     Theta,
+    at_server,
     local_steps,
+    server_step,
     sgd,
+    theta_of,
 )
-
-
-class State(NamedTuple):
-    """What the server keeps: theta_bar, and what its optimiser does."""
-
-    theta_bar: Theta
-    optimiser: Any
 
 
 def fedavg_pg(
@@ -53,13 +48,12 @@ def fedavg_pg(
 
     def average(state: State, theta: Theta, share: float, key: RngKey) -> tuple[State, Down]:
         if plain:
-            return State(theta, ()), theta
-        change, kept = server(alpha_g).update(state.theta_bar - theta, state.optimiser, state.theta_bar)
-        theta = state.theta_bar + change
-        return State(theta, kept), theta
+            return theta, theta
+        state = server_step(server(alpha_g), state, theta_of(state) - theta)
+        return state, theta_of(state)
 
     return Algorithm(
-        init=lambda theta, N: (State(theta, server(alpha_g).init(theta)), theta, ()),
+        init=lambda theta, N: (at_server(theta, server(alpha_g).init(theta)), theta, ()),
         exchanges=(Exchange("local", send_parameters, average),),
-        policy=lambda state: state.theta_bar,
+        policy=theta_of,
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fastfedpg.errors import unknown
+from fastfedpg.files import read_text
 from fastfedpg.registry import PACKAGE
 
 PRESETS = PACKAGE / "presets"
@@ -15,7 +16,7 @@ def known() -> list[str]:
 
 def said(name: str) -> str:
     """What its file says first of itself."""
-    return find(name).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return read_text(find(name), "utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def find(name: str) -> Path:
