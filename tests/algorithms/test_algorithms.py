@@ -245,6 +245,7 @@ def test_the_compromise_grid_exact(run):
     assert (np.abs(np.array(gaps) - (0.005, 0.75, 0.006)) < (0.0005, 0.01, 0.0005)).all(), gaps
 
 
+@pytest.mark.long
 def test_the_compromise_grid_sampled():
     """GPOMDP with leave-one-out baseline, B 32, K 50, 100 rounds, 4 seeds: about .006, .32, .007.
 
@@ -257,6 +258,7 @@ def test_the_compromise_grid_sampled():
         assert stated / 2.5 < gap < stated * 2.5
 
 
+@pytest.mark.long
 def test_eq_5_drowns_in_noise_on_the_compromise_grid():
     """The negative result: with Eq. (5), B 16, the same steps, nobody comes near (1.7, 1.95, 2.4 after 200 rounds).
 

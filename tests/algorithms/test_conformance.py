@@ -43,9 +43,21 @@ WITHOUT_NOISE = ("fast_fedpg", "scaffold_pg-some", "decentralised_pg", "pavg")
 """Rows that `make test` tries without noise too, a server's, with memory, a graph's, a table's; the rest is `long`."""
 
 
+WITH_SOME = (
+    "fast_fedpg", "fedavg_pg", "scaffold_pg-some", "fedlin_pg", "rc_pg", "personal_heads", "adaptive_anchor",
+    "fedpg_br", "decentralised_pg", "mdpgt", "afedpg", "incremental_pg",
+)  # fmt: skip
+"""Rows that it tries with some agents alone and own kernels: those that keep something, or go by who is there."""
+
+
 def _case(row: str, name: str):
-    marks = [pytest.mark.long] if name == "exact" and row not in WITHOUT_NOISE else []
+    stays = {"exact": WITHOUT_NOISE, "some-agents-own-kernels": WITH_SOME}.get(name, tuple(TABLE))
+    marks = [] if row in stays else [pytest.mark.long]
     return pytest.param(row, NAMES[name], id=f"{row}-{name}", marks=marks)
+
+
+def _only(row: str, stays: tuple[str, ...]):
+    return pytest.param(row, id=row, marks=[] if row in stays else [pytest.mark.long])
 
 
 CASES = pytest.mark.parametrize(
@@ -331,6 +343,7 @@ def in_form(program):
     return lambda *given, **named: jax.tree.map(stand_in, program.eval_shape(*given, **named))
 
 
+@pytest.mark.parametrize("row", [_only(row, WITH_SOME) for row in TABLE], indirect=True)
 def test_dtype_is_kept(row, monkeypatch):
     """A float32 theta stays float32, in 64-bit mode and under a sweep of float64 step sizes too."""
     for name in ("begin", "advance", "policies"):

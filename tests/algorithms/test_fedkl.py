@@ -118,6 +118,7 @@ def test_a_large_sigma_keeps_the_anchor():
     assert L(1e6, 0.0).argmin() == 0, "and so does a large beta"
 
 
+@pytest.mark.long
 def test_more_of_a_penalty_is_less_of_a_step():
     """Ten epochs on one batch: the policy moves less the larger beta, or sigma, is."""
     moved = lambda beta, sigma: np.abs(simulate(SAMPLED, fedkl(0.3, 1, beta, sigma, epochs=10), 1).theta).max()

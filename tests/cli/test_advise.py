@@ -183,6 +183,7 @@ def test_too_few_samples_say_how_many_it_takes(capsys):
     assert "3 replicas; an interval needs at least 4" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_where_noise_hides_the_gradient_more_is_asked_and_larger_steps_are_tried():
     """compromise, two trajectories: by 8 estimates neither ||grad J||^2 nor L can be told from 0, and their upper ends
     gave steps of which 400 rounds did not reach the target. Now 32 are asked, what is hidden is said with how many it

@@ -211,6 +211,7 @@ def test_ctrl_c_between_comparisons(where, whole, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("file", "done"), [("two/fedavg_pg/results.npz", 1), ("study.csv", 3)])
+@pytest.mark.long
 def test_a_disk_that_is_full(file, done, whole, monkeypatch, capsys):
     """While a run of the second comparison, or the study itself, is written down: one line says so and how to go on,
     nothing half is left, and what goes on ends as if there had always been room."""

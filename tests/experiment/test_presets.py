@@ -4,9 +4,11 @@ import pytest
 
 from commands import command
 from fastfedpg.cli.parse_flags import base_file
+from fastfedpg.comparison import cell_plans
+from fastfedpg.comparison.spec import Comparison
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import presets
-from fastfedpg.experiment.config import from_toml
+from fastfedpg.experiment.config import Config, from_toml
 
 
 @pytest.mark.parametrize("name", presets.known())
@@ -37,12 +39,10 @@ def test_what_is_refused():
         presets.find("pendulun")
 
 
-def test_methods_with_ppo_are_compared_on_one_budget(tmp_path, monkeypatch, capsys):
+def test_methods_with_ppo_are_compared_on_one_budget():
     """A batch is paid for once, however many steps it serves: with `reuse` both have as many rounds."""
-    monkeypatch.chdir(tmp_path)
-    words = ("--problem", "point-mass", "--agents", 2, "--policy", "linear", "--oracle", "ppo", "--B", 2, "--K", 4)
-    small = ("--minibatches", 2, "--epochs", 1, "--rounds", 2, "--seeds", 1, "--evaluation-episodes", 1, "--H", 1)
-    methods = ("--algorithms", "fast_fedpg,reuse=true", "fedavg_pg", "--optimiser", "adam", "--keep-optimiser")
-    assert command("compare", *words, *small, *methods, "--out", "two") == 0
-    rounds = [from_toml(file).rounds for file in tmp_path.glob("two/*/config.toml")]
-    assert rounds == [2, 2]
+    about = {"policy": "linear", "oracle": "ppo", "B": 2, "K": 4, "minibatches": 2, "H": 1, "optimiser": "adam"}
+    settings = Config("point-mass", agents=2, keep_optimiser=True, rounds=2, **about)
+    comparison = Comparison(settings, ("fast_fedpg,reuse=true", "fedavg_pg"))
+    plans = cell_plans.give_rounds(comparison, cell_plans.plan_cells(comparison), lambda words: None)
+    assert [planned.schedule.rounds for planned in plans.values()] == [2, 2]

@@ -46,6 +46,7 @@ def test_all_rows_change_by_the_factor_of_the_one_that_was_tried():
     assert by_trial(said, None) == said
 
 
+@pytest.mark.long
 def test_what_is_advised_takes_as_many_rounds_as_it_says():
     """river-swim, exact: at 1/L along the gradient the first round ends at a bank from which no gradient leads away,
     where the gap is 94% of the first for good. A smaller step is advised, and its run meets the target when it says."""
