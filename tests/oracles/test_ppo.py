@@ -9,7 +9,8 @@ import numpy as np
 import optax
 import pytest
 
-from fastfedpg import InputError, fast_fedpg, fedavg_pg, loop, simulate
+from fastfedpg import InputError, fast_fedpg, fedavg_pg, loop, optimisers, simulate
+from fastfedpg.algorithms.wrappers.lasting import lasting
 from fastfedpg.algorithms.wrappers.scaled import Scaled, beside, scaled
 from fastfedpg.core import Combine, key_for, local_steps, mean, sgd
 from fastfedpg.envs import Env, Environments, Episodes, Step, play
@@ -19,6 +20,7 @@ from fastfedpg.oracles.played import Game
 from fastfedpg.oracles.ppo import Played, ppo, rows_of, shuffled
 from fastfedpg.policies import linear
 from fastfedpg.problems import with_policy
+from fastfedpg.runtime import Schedule
 from fastfedpg.spaces import Discrete, box
 from fastfedpg.stepping import SHUFFLE
 
@@ -217,17 +219,24 @@ def test_whatever_the_rule_for_uploads_scales_are_averaged():
     assert beside(mean) is mean
 
 
-def test_fast_fedpg_on_one_batch_in_both_runtimes():
-    """With `reuse` the anchor's batch serves the epochs, and H = 2 are two batches: loop and simulation agree.
+def test_fast_fedpg_on_one_batch_in_three_runtimes(tmp_path):
+    """With `reuse` the anchor's batch serves the epochs, and H = 2 are two batches; the optimiser lasts.
 
     In lanes of 8 places every second one is a step: 16 for 4 lanes, twice a round for each of two agents.
     """
     policy = linear(box(1), Discrete(2))
     problem = with_policy(bandits([0, 1], [1, 2]), policy, "ppo", B=4, epochs=2, minibatches=2, episodes=1)
-    algorithm = scaled(fast_fedpg(0.3, 2, reuse=True))
+    momentum = optimisers.make("momentum")
+    algorithm = scaled(lasting(fast_fedpg(0.3, 2, reuse=True, optimiser=momentum), momentum(0.3)))
     looped, compiled = loop(problem, algorithm, 2), simulate(problem, algorithm, 2)
     np.testing.assert_allclose(looped.theta, compiled.theta, atol=1e-12)
     np.testing.assert_array_equal(compiled.metrics["env_steps"], [[0, 64, 128]])
+    grid = pytest.importorskip("grid", exc_type=ImportError)
+    with grid.grid_of(grid.agents_of(problem, algorithm, tmp_path)) as nodes:
+        there = grid.federated(
+            grid.engine_of(nodes), problem, algorithm, Schedule(2), terms=grid.Terms(evaluate="server")
+        )
+    np.testing.assert_allclose(there[-1].theta, compiled.theta, atol=1e-12)
 
 
 @pytest.mark.parametrize("minibatches", [1, 2])

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import InputError, fedavg_pg, policies, simulate, with_policy
+from fastfedpg import InputError, fedavg_pg, loop, policies, simulate, with_policy
 from fastfedpg.core import key_for
 from fastfedpg.policies import make, plain
 from fastfedpg.problems import TabularProblem
+from fastfedpg.runtime import Schedule
 from fastfedpg.spaces import Discrete, MultiDiscrete
 
 S = 3
@@ -148,6 +149,24 @@ def test_fedavg_with_bits_learns_and_is_exported():
     np.testing.assert_allclose(np.exp(saved["W0"]), probabilities(policy, found.theta[0], 2), rtol=1e-12)
     assert saved["choices"].tolist() == [4]
     assert saved["b0"].shape == (4,)
+
+
+def test_b_rs_fedpg_is_the_same_in_loop_simulation_and_over_flower(tmp_path):
+    """The conformance table's rows have tables; this is the row of fedavg_pg with bits: two agents, 3 rounds."""
+    grid = pytest.importorskip("grid", exc_type=ImportError)
+    rng = np.random.default_rng(83)
+    problem = TabularProblem(np.full((S, 4, S), 1 / S), rng.uniform(size=(2, S, 4)), np.full(S, 1 / S), 0.5)
+    played = problem.as_environments()
+    bound = with_policy(played, make("bits", played.observations, played.actions), "gpomdp", 0.01, K=4, B=4, episodes=1)
+    algorithm = fedavg_pg(1.0, 2)
+    looped, compiled = loop(bound, algorithm, 3), simulate(bound, algorithm, 3)
+    np.testing.assert_allclose(looped.theta, compiled.theta, atol=1e-12)
+    with grid.grid_of(grid.agents_of(bound, algorithm, tmp_path)) as nodes:
+        there = grid.federated(
+            grid.engine_of(nodes), bound, algorithm, Schedule(3), terms=grid.Terms(evaluate="server")
+        )
+    np.testing.assert_allclose(there[-1].theta, compiled.theta, atol=1e-12)
+    assert np.abs(compiled.theta).max() > 0.01
 
 
 @pytest.mark.parametrize(
