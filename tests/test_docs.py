@@ -196,7 +196,7 @@ def test_examples_run(tmp_path):
         short = ["--rounds", "2", "--years", "2", "--search-years", "1"] if file.name == "offices.py" else []
         done = subprocess.run([sys.executable, file, *short], cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
-        assert "fast_fedpg" in done.stdout
+        assert "fast_fedpg" in done.stdout or file.name == "act_on_images.py", "which others import"
 
 
 def test_examples_are_short():
