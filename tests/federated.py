@@ -2,11 +2,12 @@
 
     python tests/federated.py OUT '{"config": {…}, "terms": {…}, "faults": {"1": {"kind": …}}}' [resume]
 
-It is `fastfedpg federate`, with some agents' commands replaced by this file's own agent; and with `host` and `netns`,
-nodes in network namespaces of the test's own.
+It is `fastfedpg federate`, with some agents' commands replaced by this file's own agent; with `host` and `netns`,
+agents in network namespaces of the test's own; with `supernode`, Flower's own nodes before their sockets.
 """
 
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -88,13 +89,22 @@ def main() -> int:
         fault = asked.get("faults", {}).get(str(agent))
         return words if fault is None else [sys.executable, __file__, "agent", json.dumps(fault), *words[2:]]
 
-    def node(agent, words):
+    def placed(agent, words):
+        if socket := asked.get("supernode", {}).get(str(agent)):
+            at, key = (words[words.index(name) + 1] for name in ("--superlink", "--key"))
+            ca = words[words.index("--ca") + 1]
+            cut = words.index("--superlink")
+            alone = [*words[:cut], *words[cut + 2 :], "--socket", socket]
+            theirs = flower_commands.supernode(
+                at, start_all.free_port(start_all.LOOPBACK), Path(socket), 2**20, Path(ca), Path(key)
+            )
+            return ["/bin/sh", "-c", f"{shlex.join(alone)} & exec {shlex.join(theirs)}"]
         space = asked.get("netns", {}).get(str(agent))
         return words if space is None else [flower_commands.program("ip"), "netns", "exec", space, *words]
 
     start_all.agent_words = agent_words
     host = asked.get("host", start_all.LOOPBACK)
-    start_all.start_federation = lambda out, planned, how, say: started(out, planned, how, say, host, node)
+    start_all.start_federation = lambda out, planned, how, say: started(out, planned, how, say, host, placed)
     if sys.argv[3:] == ["resume"]:
         return cli.main(["resume", str(out)])
     if asked.get("server"):

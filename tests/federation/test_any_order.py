@@ -32,13 +32,14 @@ from sites import FAST, SAMPLED, SCAFFOLD, N
 # isort: split
 from fastfedpg.federation import roster, rounds, wire
 from fastfedpg.federation.agent_store import AgentStore
-from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Terms
-from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure
+from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Seen
 
 ROUNDS = 3
 METHODS = {"fast_fedpg": FAST, "scaffold_pg": SCAFFOLD}
 RUNS = itertools.count(1)
+SAID = {"rounds": ROUNDS}
+"""Which tells an agent that a run is over, so that it may be forgotten."""
 
 FATES = (
     "arrives",
@@ -102,7 +103,10 @@ class Network:
 
     def nodes(self):
         self.away = {i: left - 1 for i, left in self.away.items() if left > 1}
-        return {100 + i: node_name(i) for i in range(N) if i not in self.away}
+        return {100 + i: Seen(i) for i in range(N) if i not in self.away}
+
+    def close(self):
+        """Nothing is held."""
 
     def restart(self, i):
         """All that an agent has in memory and not on the disk is its open page."""
@@ -225,7 +229,7 @@ def deployed(agents, algorithm, terms, fates):
     with noted(clock, history):
         for _ in range(200):
             try:
-                whole = rounds_of(lambda seconds: network, SAMPLED, algorithm, terms, run=run)
+                whole = rounds_of(lambda seconds: network, SAMPLED, algorithm, terms, run=run, said=SAID)
                 for _ in whole.records(Schedule(ROUNDS), tick, kept[-1] if kept else None):
                     pass
                 return thetas, counted, network
@@ -267,7 +271,10 @@ def simulated(algorithm):
 
 @cache
 def agents_in(folder: Path, name: str):
-    return agents_of(SAMPLED, METHODS[name], folder / name)
+    agents = agents_of(SAMPLED, METHODS[name], folder / name, said=SAID)
+    for agent in agents:
+        agent.site = agent.site._replace(questions=10**9)  # all histories together
+    return agents
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import jax
@@ -25,18 +22,14 @@ from commands import command
 from fastfedpg import Config, InputError, files, run, simulate
 from fastfedpg.errors import Stopped
 from fastfedpg.experiment import Interrupted, checkpoints, plan, run_folder
-from fastfedpg.runtime import Schedule
-from grid import agents_of, declared, engine_of, federated, grid_of, identity, short_folder
-from sites import EVERYBODY, EXACT, FAST, OTHER, ROUNDS, ZERO, Faulty, by_hand, gone, listening, mode
+from grid import agents_of, engine_of, grid_of, identity, short_folder
+from sites import listening, mode
 
 # isort: split
 from fastfedpg.children import family
-from fastfedpg.federation import deployment, protocol, site, wire
+from fastfedpg.federation import deployment, protocol, site
 from fastfedpg.federation.localhost import start_all
 from fastfedpg.federation.terms import Address, Deployment, Terms
-from fastfedpg.federation.transport import engine
-from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, RemoteEngine
-from fastfedpg.federation.transport.flower import Context, RecordDict, server_app
 
 # Deployed runs, in their folders
 
@@ -101,7 +94,8 @@ def test_a_deployed_run_leaves_the_files_of_a_simulated_one(whole, tmp_path):
     """And the same numbers in them, but for the drift, which is the agents' own affair."""
     run(CONFIG, tmp_path / "simulated")
     simulated = {p.name for p in (tmp_path / "simulated").iterdir()}
-    assert simulated == {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+    numbers = {"results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+    assert simulated == {".written", "config.toml", *numbers}
     assert {p.name for p in whole.iterdir()} == simulated | {"federation"}
     rows = [(p / "metrics.csv").read_text().splitlines() for p in (whole, tmp_path / "simulated")]
     assert rows[0][0] == rows[1][0]
@@ -221,7 +215,7 @@ def test_the_progress_line_of_a_deployed_run_says_its_stage(tmp_path, monkeypatc
 
 
 ENDED_TWICE = """
-import sys
+import os, sys
 from pathlib import Path
 from fastfedpg.entry import main
 from fastfedpg import children
@@ -231,14 +225,14 @@ from fastfedpg.federation.transport import flower_commands
 deaf = ["/bin/sh", "-c", 'trap : TERM; while true; do mkdir -p "$0"; sleep 0.1; done']
 children.END_SECONDS = 2.0
 flower_commands.superlink = lambda *words: [*deaf, "."]
-start_all.agent_words = lambda config, agent, socket, *rest: [*deaf, str(socket.parent)]
+start_all.agent_words = lambda config, agent, *rest: [*deaf, os.environ["TMPDIR"] + "/again"]
 sys.argv = ["fastfedpg", "federate", "--problem", "compromise", "--insecure", "--out", "out"]
 main()
 """
 
 
 def test_asked_twice_to_end_it_still_tidies_up(tmp_path):
-    """SIGTERM, and again while deaf agents are given their 2 s: no process is left, nor the folder they make again."""
+    """SIGTERM, and again while deaf agents are given their 2 s: no process is left."""
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
     with subprocess.Popen(
@@ -259,7 +253,6 @@ def test_asked_twice_to_end_it_still_tidies_up(tmp_path):
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
-    assert [*(tmp_path / "tmp").iterdir()] == []
 
 
 KILLED = """
@@ -270,18 +263,17 @@ from fastfedpg.federation.localhost.processes import Processes
 with Processes(Path("logs"), print) as processes:
     deaf = "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     own = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); time.sleep(600)"
-    processes.start("deaf", [sys.executable, "-c", deaf + own], {"PATH": ""})
+    for name in ("deaf", "too"):
+        processes.start(name, [sys.executable, "-c", deaf + own], {"PATH": ""})
     time.sleep(600)
 """
 
 
 def test_killed_it_leaves_nobody(tmp_path):
-    """SIGKILL of a process ends its child that hears no SIGTERM, and that one's own child, within seconds."""
+    """SIGKILL of a process ends both of its children, which hear no SIGTERM, and their own, within seconds."""
     with subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path) as process:
         end = time.monotonic() + 30
-        while (
-            len(everyone := [p.pid for p in family([process.pid])]) < 4
-        ):  # it, its guard, its child, its child's child
+        while len(everyone := [p.pid for p in family([process.pid])]) < 5:  # it, two children, a child of each
             assert time.monotonic() < end
             time.sleep(0.05)
         process.kill()
@@ -453,94 +445,6 @@ def test_an_agents_socket_is_checked_before_anything_is_built(wrong, tmp_path, m
     assert said[wrong] in capsys.readouterr().err
 
 
-# The ServerApp's side
-
-
-@contextmanager
-def server_app_of(grid, folder, limit=2**20):
-    """Flower's ServerApp on a thread, and the engine that it offers at a local socket."""
-    with listening(folder / "server") as listener:
-        context = Context(1, 1, {}, RecordDict(), {"socket": str(listener.path), "limit": limit})
-        thread = threading.Thread(target=server_app, args=(grid, context))
-        thread.start()
-        remote = RemoteEngine(listener.accept(5.0), limit)
-        try:
-            yield remote
-        finally:
-            remote.close()
-            thread.join(5)
-            assert not thread.is_alive(), "the ServerApp ends with the server"
-
-
-def test_the_server_app_carries_a_run(tmp_path):
-    """Through both of Flower's apps and both sockets: theta as by hand; failures come through as such."""
-    agents = agents_of(EXACT, FAST, tmp_path)
-    agents[1] = Faulty(agents[1], gone, times=1)
-    with short_folder() as place, grid_of(agents) as grid, server_app_of(grid, place) as remote:
-        assert remote.nodes() == {100: "agent-0", 101: "agent-1", 102: "agent-2"}
-        theta = federated(lambda seconds: remote, EXACT, FAST, Schedule(ROUNDS))[-1].theta[0]
-        grid.mute.add(100)
-        question = protocol.hello(OTHER, declared(EXACT), ZERO)
-        answers = [*remote.ask({100: question, 102: question}, 0.1)]
-    np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
-    assert [a.node for a in answers] == [102], "who says nothing is left out when the time is over"
-    assert wire.unpack(answers[0].content).about["agent"] == 2
-
-
-def pair():
-    """Two ends of one connection."""
-    return [Connection(s.detach()) for s in socket.socketpair()]
-
-
-class Many:
-    """An engine with so many nodes, half of which fail."""
-
-    def __init__(self, count):
-        self.count = count
-
-    def nodes(self):
-        return {2**63 + k: f"agent-{k}" for k in range(self.count)}
-
-    def ask(self, questions, seconds):
-        for k, (node, question) in enumerate(questions.items()):
-            yield Answer(node, question[::-1] if k % 2 else Failure(f"no {k}"))
-
-
-def test_the_bridge_carries_a_thousand_nodes():
-    """Their numbers have 19 digits, so that a list of them has far more bytes than a message's limit."""
-    mine, theirs = pair()
-    thread = threading.Thread(target=engine.offer_engine, args=(Many(1000), theirs, wire.ROOM))
-    thread.start()
-    remote = RemoteEngine(mine, wire.ROOM)
-    nodes = remote.nodes()
-    assert nodes == Many(1000).nodes()
-    found = [*remote.ask({node: str(node).encode() for node in nodes}, 1.0)]
-    assert found == [*Many(1000).ask({node: str(node).encode() for node in nodes}, 1.0)]
-    assert [isinstance(a.content, Failure) for a in found[:2]] == [True, False]
-    remote.close()
-    thread.join(5)
-    assert not thread.is_alive()
-
-
-def test_an_answer_that_is_too_large_is_one_nodes_failure():
-    """It must not break the line to all the others: 11 bytes where 10 are allowed, beside 10."""
-
-    class Two:
-        def ask(self, questions, seconds):
-            yield Answer(1, b"x" * 11)
-            yield Answer(2, b"y" * 10)
-
-    mine, theirs = pair()
-    thread = threading.Thread(target=engine.offer_engine, args=(Two(), theirs, 10))
-    thread.start()
-    remote = RemoteEngine(mine, 10)
-    found = [*remote.ask({1: b"a", 2: b"b"}, 1.0)]
-    assert found == [Answer(1, Failure("its answer has 11 bytes; the limit is 10")), Answer(2, b"y" * 10)]
-    assert isinstance(found[0].content, Failure)
-    remote.close()
-    thread.join(5)
-
-
 def test_wrong_terms_leave_an_earlier_run_alone(tmp_path):
     """They are found before anything is removed."""
     assert command("run", "--problem", "compromise", "--rounds", 1, "--out", tmp_path / "a") == 0
@@ -548,20 +452,6 @@ def test_wrong_terms_leave_an_earlier_run_alone(tmp_path):
     words = ("federate", "--problem", "compromise", "--out", tmp_path / "a", "--overwrite", "--quorum", 9)
     assert command(*words) == 2
     assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == before
-
-
-def test_an_engine_that_goes_away_is_lost(monkeypatch):
-    mine, theirs = pair()
-    theirs.close()
-    with pytest.raises(EngineLost):
-        RemoteEngine(mine, 100).nodes()
-    mine.close()
-    mine, theirs = pair()
-    monkeypatch.setattr(engine, "SLACK_SECONDS", 0.05)
-    with pytest.raises(EngineLost, match="the engine says nothing"):
-        RemoteEngine(mine, 100).nodes()
-    mine.close()
-    theirs.close()
 
 
 SOURCE = Path(protocol.__file__).parents[1]
@@ -576,7 +466,7 @@ def test_what_lives_for_one_message_does_not_import_jax(name):
     assert done.stdout.strip() == "[]"
 
 
-def test_flower_is_imported_in_one_file():
+def test_flower_is_imported_in_four_files():
     """Another engine is another file."""
 
     def imports(path):
@@ -589,7 +479,8 @@ def test_flower_is_imported_in_one_file():
     using = {
         p.relative_to(SOURCE).as_posix() for p in SOURCE.rglob("*.py") for m in imports(p) if m.split(".")[0] == "flwr"
     }
-    assert using == {"federation/transport/flower.py"}
+    names = ("flower", "flower_http", "node", "superlink")
+    assert using == {f"federation/transport/{name}.py" for name in names}
 
 
 def test_flower_asks_who_makes_a_message_and_forgets_it():

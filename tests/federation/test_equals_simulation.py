@@ -84,6 +84,7 @@ def test_a_simulated_run_is_no_deployed_one(tmp_path, capsys):
 
 
 AGENT = ("agent", "--agent", 0, "--socket", "s", "--state", "t")
+ALONE = ("agent", "--agent", 0, "--state", "t")
 
 
 @pytest.mark.parametrize(
@@ -103,8 +104,9 @@ AGENT = ("agent", "--agent", 0, "--socket", "s", "--state", "t")
         ((*AGENT, "--problem", "gone:make"), "give --agents"),
         ((*AGENT, "--problem", "gone:make", "--agents", 2), "no module 'gone'"),
         ((*AGENT, "--agent", 7), "agent = 7"),
-        (("proxy", "--listen", "127.0.0.1:0"), "give --certificate, --key, --ca"),
-        (("proxy", "--listen", "here", "--insecure"), "must be HOST:PORT"),
+        (ALONE, "give --superlink, to be a node too, or --socket, to wait for one"),
+        ((*ALONE, "--superlink", "here", "--insecure"), "must be HOST:PORT"),
+        ((*ALONE, "--superlink", "127.0.0.1:9"), "give --ca"),
     ],
 )
 def test_mistakes_are_named(tmp_path, monkeypatch, capsys, words, said):

@@ -1,4 +1,4 @@
-"""Federations with real processes: SuperLink, proxy, nodes and agents, with TLS and node authentication.
+"""Federations with real processes: a SuperLink, and agents that call it, with TLS and keys.
 
 All of them run in `make test-all`. In `make test` the same claims are those of test_conformance.py (over Flower's grid
 every algorithm equals its simulation after every round), test_agent.py, test_rounds.py (faults of agents) and
@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.federation
 EXACT = {"problem": "random", "agents": 3, "algorithm": "fast_fedpg", "eta": 0.5, "H": 4, "rounds": 3}
 PAIR = {**EXACT, "agents": 2}
 SAMPLED = {**PAIR, "oracle": "gpomdp", "B": 4, "K": 8, "first_seed": 5}
-START = 180.0
+START = 600.0  # on a machine that does much else
 
 
 def until(what, seconds, condition, process=None):
@@ -101,7 +102,7 @@ class Federation:
         assert found, f"no process {words}"
         return found[0]
 
-    def finish(self, seconds=600, code=0):
+    def finish(self, seconds=1200, code=0):
         assert self.process.wait(seconds) == code, self.said()[-3000:] + self.log()
         return self
 
@@ -190,17 +191,16 @@ def test_simulated_equals_deployed_and_a_killed_agent_changes_nothing(federation
     """TLS, authentication, sampled gradients, loopback alone; one agent is killed between and in exchanges.
 
     theta equals the simulation's to 1e-9. In a namespace without any route, a call to the outside counts in OutNoRoutes
-    (the last lines show that it would). A stranger who has the CA certificate gets nothing through the proxy.
+    (the last lines show that it would).
     """
     run = federation(SAMPLED, prefix=ALONE)
     mark = run.fault(1, "slow", "local", rounds=(1,), seconds=2)
     run.start()
     run.until("the second exchange of round 2", mark.exists)
-    os.kill(run.pid("--agent", "agent", f"{run.out}/federation/agents/1"), signal.SIGKILL)
+    os.kill(run.pid("agent", f"{run.out}/federation/agents/1"), signal.SIGKILL)
     keys = run.out / "federation" / "keys"
     for private in (keys / "ca.key", keys / "server.key", *(keys / f"agent-{i}" for i in range(2))):
         assert private.stat().st_mode & 0o777 == 0o600
-    stranger(run, keys / "ca.crt")
     run.finish()
     same_as_without(run, SAMPLED, 1e-9)
     assert "agent-1 ended (killed by SIGKILL)" in run.said()
@@ -214,33 +214,70 @@ def test_simulated_equals_deployed_and_a_killed_agent_changes_nothing(federation
     assert "equal to 1e-09" in done.stdout
 
 
-def stranger(run, ca):
-    """Whoever has the authority's certificate can neither register a key, nor start a run, nor list anything."""
-    from fastfedpg.federation.transport import flower_commands, keys
+def flwr(home, *words):
+    """One of Flower's own commands."""
+    from fastfedpg.federation.transport import flower_commands
 
-    words = Path(f"/proc/{run.pid('proxy', '--listen')}/cmdline").read_text().split("\0")
-    proxy = words[words.index("--listen") + 1]
+    return subprocess.run(
+        [flower_commands.program("flwr"), *words, "--format", "json"],
+        env=flower_commands.environment(home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_with_the_authoritys_certificate_alone(federation):
+    """On loopback, without nginx: nobody starts a run, makes a node that counts, or reads a message.
+
+    Flower writes the run and the key down. But the run's task is given to nobody without the secret, a node without an
+    agent's key is asked nothing, and an agent's own node runs no app.
+    """
+    from fastfedpg.federation.transport import flower_commands, keys, superlink
+
+    run = federation(PAIR)
+    mark = run.fault(1, "never", "local", rounds=(0,))
+    run.start()
+    run.until("round 1", mark.exists)
+    ca = run.out / "federation" / "keys" / "ca.crt"
+    words = Path(f"/proc/{run.pid('flower-superlink')}/cmdline").read_text().split("\0")
     home = run.folder / "stranger"
-    flower_commands.describe(home, proxy, ca)
-    keys.make_node_key(home / "key")
-    inside = ["nsenter", "--net", "--target", str(run.pid("flower-superlink"))]
-    for words in (
-        ["supernode", "register", str(home / "key.pub"), flower_commands.SUPERLINK_NAME],
-        ["run", str(flower_commands.APP), flower_commands.SUPERLINK_NAME],
-        ["list", flower_commands.SUPERLINK_NAME],
-        ["supernode", "list", flower_commands.SUPERLINK_NAME],
-    ):
-        done = subprocess.run(
-            [*inside, flower_commands.program("flwr"), *words, "--format", "json"],
-            env=flower_commands.environment(home),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        said = done.stdout + done.stderr
-        assert '"success": true' not in said, said
-        assert "403" in said or "orbidden" in said, said
+    address = f"127.0.0.1:{words[words.index('--port') + 1]}"
+    flower_commands.describe(home, address, ca)
+    keys.make_node_key(home / "agent-1")
+    (home / keys.CA).write_bytes(ca.read_bytes())
+    keys.make_secret(home)
+    name = flower_commands.SUPERLINK_NAME
+    assert (
+        '"success": true'
+        in flwr(home, "supernode", "register", str(home / "agent-1.pub"), name, "--name", "agent-1").stdout
+    )
+    started = json.loads(flwr(home, "run", str(superlink.APP), name).stdout)
+    listed = flwr(home, "list", name, "--run-id", started["run-id"]).stdout
+    assert '"pending"' in listed, listed
+    code = """if True:
+        import sys, threading
+        from pathlib import Path
+        from fastfedpg.federation.terms import Address
+        from fastfedpg.federation.transport import engine, node, superlink
+        here, address = Path(sys.argv[1]), Address(sys.argv[2], Path(sys.argv[1]) / "ca.crt")
+        try:
+            superlink.SuperLinkEngine(address, 2**20)
+        except engine.EngineLost as error:
+            print("no task:", error)
+        asked, stop = [], threading.Event()
+        theirs = node.Node(address, here / "agent-1", here)
+        threading.Timer(5, stop.set).start()
+        theirs.attend(lambda question: asked.append(question) or b"", 2**20, stop)
+        print("asked", len(asked))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, home, address], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert re.search("no task: 401", done.stdout), done.stdout + done.stderr
+    assert "asked 0" in done.stdout
+    assert "agent 1 is here" not in run.log().partition("round 1")[2], "a node it is, but nobody's"
 
 
 def test_interrupted_then_killed_and_everything_starts_again(federation):
@@ -263,7 +300,7 @@ def test_interrupted_then_killed_and_everything_starts_again(federation):
 def ends(run, number, code):
     """The server ends so, and with it all that it started."""
     everyone = [p.pid for p in family([run.process.pid])]
-    assert len(everyone) > 6
+    assert len(everyone) > 3
     os.kill(run.process.pid, number)
     run.finish(60, code)
     until("the end of all its processes", 30, lambda: not [p for p in everyone if Path(f"/proc/{p}/exe").exists()])
@@ -274,22 +311,17 @@ def netns(*words):
 
 
 @pytest.mark.parametrize("exchange", ["gradient", "local"])
-@pytest.mark.parametrize("victim", ["node", "agent", "superlink", "server"])
+@pytest.mark.parametrize("victim", ["agent", "superlink", "server"])
 def test_a_killed_process_changes_nothing(federation, victim, exchange):
     """SIGKILL in the middle of an exchange of round 2; with --on-missing wait the run ends with the same theta."""
     run = federation(terms={"timeout": 120})
     mark = run.fault(1, "slow", exchange, rounds=(1,), seconds=3)
     run.start()
     run.until(f"the {exchange} exchange of round 2", mark.exists)
-    words = {
-        "node": ("flower-supernode", "keys/agent-1"),
-        "agent": ("--agent", f"{run.out}/federation/agents/1"),
-        "superlink": ("flower-superlink",),
-    }
+    words = {"agent": ("agent", f"{run.out}/federation/agents/1"), "superlink": ("flower-superlink",)}
     if victim == "server":
         os.kill(run.process.pid, signal.SIGKILL)
         run.process.wait()
-        time.sleep(3)
         run.start("resume")
     else:
         os.kill(run.pid(*words[victim]), signal.SIGKILL)
@@ -334,8 +366,12 @@ def test_a_late_answer_is_waited_for(federation):
     assert "no answer within 15 s" in run.log()
 
 
-def test_a_network_cut_of_90_seconds_changes_nothing(federation, tmp_path):
-    """One node's own network is cut in round 2; its heartbeats stop, Flower gives it up, and it comes back."""
+CUT_SECONDS = float(os.environ.get("CUT_SECONDS", "45"))
+"""How long a site's network is away: longer than the 20 s after which it counts as gone. 600 are ten minutes."""
+
+
+def test_a_network_that_is_cut_changes_nothing(federation, tmp_path):
+    """One agent's own network is cut in round 2; its heartbeats stop, Flower gives it up, and it comes back."""
     names = [f"ff{os.getpid() % 10000}{x}" for x in "ab"]
     for name in names:
         netns("netns", "add", name)
@@ -350,13 +386,13 @@ def test_a_network_cut_of_90_seconds_changes_nothing(federation, tmp_path):
             prefix=("ip", "netns", "exec", names[0]),
             netns={"1": names[1]},
             host="10.213.77.1",
-            terms={"timeout": 300},
+            terms={"timeout": 300 + CUT_SECONDS},
         )
         mark = run.fault(1, "slow", "local", rounds=(1,), seconds=3)
         run.start()
         run.until("round 2", mark.exists)
         netns("-n", names[1], "link", "set", names[1], "down")
-        time.sleep(90)
+        time.sleep(CUT_SECONDS)
         netns("-n", names[1], "link", "set", names[1], "up")
         run.finish()
         same_as_without(run, {**EXACT, "rounds": 4})
@@ -365,6 +401,15 @@ def test_a_network_cut_of_90_seconds_changes_nothing(federation, tmp_path):
         run.clean_up()
         for name in names:
             netns("netns", "del", name)
+
+
+def test_flowers_own_node_in_the_place_of_ours(federation, tmp_path):
+    """A SuperNode runs the app that a run ships, which brings questions to the agent's socket; theta is the same."""
+    with tempfile.TemporaryDirectory(prefix="ff-", dir="/tmp") as place:
+        run = federation(PAIR, supernode={"1": f"{place}/s"})
+        run.start().finish()
+    same_as_without(run, PAIR)
+    assert "flwr" in run.logs("agent-1").lower() or "supernode" in run.logs("agent-1").lower()
 
 
 OWN = {"agents": 2, "parameters": 12, "eta": 0.3, "H": 3, "rounds": 2, "first_seed": 4}
@@ -398,15 +443,11 @@ def test_an_environment_that_raises_is_named_and_keeps_its_secrets(federation, m
 
 def test_an_expelled_key_is_out(federation):
     """Unregistered, the node is refused; with reweight the others go on."""
-    from fastfedpg.federation.transport import flower_commands
-
     run = federation({**EXACT, "rounds": 5}, terms={"on-missing": "reweight", "timeout": 60})
     run.start()
     run.reached(1)
     node = re.search(r"agent 1 is here \(node (\d+)\)", run.log()).group(1)
-    flower_commands.flwr(
-        run.out / "federation" / "flower", "supernode", "unregister", node, flower_commands.SUPERLINK_NAME
-    )
+    assert '"success": true' in flwr(run.out / "federation" / "flower", "supernode", "unregister", node, "link").stdout
     run.finish()
     took = run.took_part()
     assert took[-1] == [0, 2]

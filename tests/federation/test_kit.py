@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import ssl
 import subprocess
 import sys
@@ -13,25 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tyro
 from cryptography import x509
-from flwr.common.config import parse_config_args
 
 from commands import command
-from fastfedpg.cli.proxy import ProxyFlags
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.federation import site
-from fastfedpg.federation.kit import folders
+from fastfedpg.federation.kit import folders, texts
 from fastfedpg.federation.kit.machines import KitPlan, check_host
-from fastfedpg.federation.localhost import start_all
-from fastfedpg.federation.terms import Address
-from fastfedpg.federation.transport import flower_commands, keys, unix_socket
-from fastfedpg.federation.transport.proxy import FLEET
+from fastfedpg.federation.kit.texts import AGENT
+from fastfedpg.federation.transport import flower_commands, keys
 
 ROOT = Path(__file__).parents[2]
 PLAN = KitPlan(("fed.example.org", "192.0.2.7"), agents=3)
-SECRETS = {"ca.key", "server.key", "agent-0", "agent-1", "agent-2"}
+SECRETS = {"ca.key", "server.key", "superlink.secret", "agent-0", "agent-1", "agent-2"}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +47,8 @@ def mode(path):
 
 def section(text):
     """A unit's [Service]; the environment apart."""
-    lines = [line.split("=", 1) for line in text.split("[Service]\n")[1].split("\n\n")[0].splitlines()]
+    every = text.split("[Service]\n")[1].split("\n\n")[0].splitlines()
+    lines = [line.split("=", 1) for line in every if not line.startswith("#")]
     environment = dict(shlex.split(value)[0].split("=", 1) for name, value in lines if name == "Environment")
     return {name: value for name, value in lines if name != "Environment"}, environment
 
@@ -78,7 +75,7 @@ def test_every_machine_has_its_own_secrets_and_no_others(made):
     there = {p.name: {f.name for f in p.iterdir()} & SECRETS for p in made.iterdir() if p.is_dir()}
     assert there == {
         "authority": {"ca.key"},
-        "server": {"server.key"},
+        "server": {"server.key", "superlink.secret"},
         **{f"site-{i}": {f"agent-{i}"} for i in range(3)},
     }
     for i in range(3):
@@ -122,29 +119,25 @@ def test_sites_do_not_believe_another_name_or_another_authority(made, tmp_path):
 # ---- units
 
 
-def test_units_say_what_federate_would_run_up_to_paths(made):
-    etc = Path("/etc/fastfedpg")
-    loopback = Address("127.0.0.1:8000", etc / "server" / "ca.crt")
-    socket = Path("/run/fastfedpg-agent/socket")
-    wanted = {
-        "server/fastfedpg-superlink": flower_commands.superlink(
-            ("127.0.0.1", 8000), Path("/var/lib/fastfedpg-server/superlink.db"), etc / "server"
-        ),
-        "server/fastfedpg-proxy": start_all.proxy_words("0.0.0.0:8443", loopback, etc / "server", PLAN.limit),
-    }
-    for i in range(3):
-        wanted[f"site-{i}/fastfedpg-node"] = flower_commands.supernode(
-            "fed.example.org:8443", 9094, socket, PLAN.limit, etc / "node/ca.crt", etc / "node" / f"agent-{i}"
-        )
-        words = start_all.agent_words(
-            etc / "agent" / "agent.toml", i, socket, Path("/var/lib/fastfedpg-agent"), "private"
-        )
-        wanted[f"site-{i}/fastfedpg-agent"] = [*words, "--group", "fastfedpg-socket"]
-    assert {str(p.relative_to(made)).removesuffix(".service") for p in units(made)} == set(wanted)
-    for name, words in wanted.items():
-        _, _, found = unit(made / f"{name}.service")
-        assert found[0] == f"/opt/fastfedpg/bin/{Path(words[0]).name}"
-        assert found[1:] == words[1:]
+def test_the_superlinks_unit_says_what_federate_would_run_up_to_paths(made):
+    words = flower_commands.superlink(("127.0.0.1", 8000), Path("/etc/fastfedpg/server"))
+    _, _, found = unit(made / "server" / texts.SUPERLINK)
+    assert found == [f"/opt/fastfedpg/bin/{Path(words[0]).name}", *words[1:]]
+
+
+def verified(text, place):
+    """What systemd says of a unit whose programs are all there."""
+    place.write_text(re.sub(r"(?<=^ExecStart=)\S+", "/bin/true", text, flags=re.M))
+    done = subprocess.run(["systemd-analyze", "verify", place], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+def test_systemd_takes_the_units(made, tmp_path):
+    for path in (made / "server" / texts.SUPERLINK, made / "server" / texts.NGINX, made / "site-1" / AGENT):
+        assert verified(path.read_text(), tmp_path / path.name) == (0, "")
+    _, said = verified(path.read_text().replace("TasksMax=1024", "TasksMax=many"), tmp_path / path.name)
+    assert "many" in said
 
 
 # In a process of its own: tests check types where the parser puts marks for what is missing.
@@ -154,16 +147,12 @@ from fastfedpg.cli.agent import EXAMPLE, OWN, AgentFlags
 from fastfedpg.cli.parse_flags import settings_for
 for words in json.loads(sys.argv[1]):
     config, (given,) = settings_for((AgentFlags,), "fastfedpg agent", words, {"problem": OWN}, EXAMPLE)
-    paths = str(given.socket), str(given.state)
-    print(json.dumps([given.agent, given.keys, given.group, *paths, config.agents]))
+    paths = str(given.state), str(given.key), str(given.ca)
+    print(json.dumps([given.agent, given.keys, given.superlink, *paths, config.agents]))
 """
 
 
 def test_our_own_commands_take_these_flags(made):
-    _, _, words = unit(made / "server" / "fastfedpg-proxy.service")
-    assert words[1] == "proxy"
-    given = tyro.cli(ProxyFlags, args=words[2:])
-    assert (given.listen, given.superlink, given.insecure) == ("0.0.0.0:8443", "127.0.0.1:8000", False)
     every = []
     for i in range(3):
         _, _, words = unit(made / f"site-{i}" / "fastfedpg-agent.service")
@@ -172,9 +161,9 @@ def test_our_own_commands_take_these_flags(made):
         every.append([config if w == "/etc/fastfedpg/agent/agent.toml" else w for w in words[2:]])
     asked = [sys.executable, "-c", PARSED, json.dumps(every)]
     said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    places = ["/run/fastfedpg-agent/socket", "/var/lib/fastfedpg-agent"]
+    there, state = "/etc/fastfedpg/agent", "/var/lib/fastfedpg-agent"
     assert [json.loads(line) for line in said.splitlines()] == [
-        [i, "private", "fastfedpg-socket", *places, 3] for i in range(3)
+        [i, "private", "fed.example.org:8443", state, f"{there}/agent-{i}", f"{there}/ca.crt", 3] for i in range(3)
     ]
 
 
@@ -182,12 +171,6 @@ def test_settings_are_the_same_everywhere_and_describe_a_run(made):
     wanted = from_toml(made / "server" / "server.toml")
     assert all(from_toml(made / f"site-{i}" / "agent.toml") == wanted for i in range(3))
     assert [site.build(wanted, i, "private").declared["agents"] for i in range(3)] == [3, 3, 3]
-
-
-def test_flowers_own_parser_reads_the_nodes_settings(made):
-    words = unit(made / "site-1" / "fastfedpg-node.service")[2]
-    config = parse_config_args([words[words.index("--node-config") + 1]])
-    assert config == {"socket": "/run/fastfedpg-agent/socket", "limit": PLAN.limit}
 
 
 def test_units_keep_running_call_nobody_and_hold_little(made):
@@ -198,50 +181,53 @@ def test_units_keep_running_call_nobody_and_hold_little(made):
         for name in ("NoNewPrivileges", "PrivateTmp", "ProtectHome", "RestrictSUIDSGID"):
             assert service[name] == "yes"
         assert (service["ProtectSystem"], service["UMask"], service["CapabilityBoundingSet"]) == ("strict", "0077", "")
-        if "agent" not in path.stem:
+        if "nginx" not in path.stem:
             assert environment.items() >= flower_commands.QUIET.items()
-        assert environment["PATH"].startswith("/opt/fastfedpg/bin:")
+            assert environment["PATH"].startswith("/opt/fastfedpg/bin:")
+        assert {"LimitNOFILE", "MemoryMax", "TasksMax", "LogRateLimitBurst"} <= {*service}
         assert not {"--insecure", "--allow-runtime-dependency-installation"} & {*shlex.split(service["ExecStart"])}
 
 
-def test_the_node_shares_one_group_with_the_agent_and_nothing_else(made):
-    for i in range(3):
-        node, _, words = unit(made / f"site-{i}" / "fastfedpg-node.service")
-        agent, _, its = unit(made / f"site-{i}" / "fastfedpg-agent.service")
-        assert node["User"] == "fastfedpg-node" != agent["User"] == "fastfedpg-agent"
-        assert node["SupplementaryGroups"] == agent["Group"] == its[its.index("--group") + 1] == "fastfedpg-socket"
-        assert (agent["StateDirectoryMode"], agent["RuntimeDirectoryMode"]) == ("0700", "0750")
-        assert agent["PrivateNetwork"] == "yes"
-        socket = its[its.index("--socket") + 1]
-        assert f'socket="{socket}"' in words[words.index("--node-config") + 1]
-        assert Path(socket).parent == Path("/run") / agent["RuntimeDirectory"]
-        assert len(socket) <= unix_socket.LONGEST
-        assert its[its.index("--state") + 1] == f"/var/lib/{agent['StateDirectory']}"
+def test_nginx_can_read_neither_runs_nor_the_superlinks_folder(made):
+    service, _, words = unit(made / "server" / texts.NGINX)
+    assert service["User"] == "fastfedpg-nginx"
+    assert {"-/etc/fastfedpg/server", "-/var/lib/fastfedpg-server"} == {*service["InaccessiblePaths"].split()}
+    assert words[words.index("-c") + 1] == "/etc/fastfedpg/nginx/nginx.conf"
+    text = (made / "server" / "nginx.conf").read_text()
+    for name in ("server.pem", "server.key", "ca.crt"):
+        assert f" /etc/fastfedpg/nginx/{name};" in text
+    assert f"listen {PLAN.listen}:{PLAN.port};" in text
+    assert "server 127.0.0.1:8000;" in text
+    assert f"client_max_body_size {PLAN.limit + texts.ENVELOPE};" in text
+    assert f"pid /run/{service['RuntimeDirectory']}/pid;" in text
+    assert f"client_body_temp_path /var/cache/{service['CacheDirectory']}/body;" in text
+    assert "limit_conn connections 40;" in text  # 16 and 8 for each of the three agents
 
 
 def test_settings_of_the_machines_are_the_kits(tmp_path):
     plan = KitPlan(("2001:db8::7",), 1, 9443, "::", "fed", "/srv/venv", 2**20, "counter")
     folders.make(tmp_path / "kit", plan)
     assert folders.read(tmp_path / "kit") == plan
-    proxy = unit(tmp_path / "kit" / "server" / "fastfedpg-proxy.service")
-    assert proxy[0]["User"] == "fed"
-    assert proxy[2][:4] == ["/srv/venv/bin/fastfedpg", "proxy", "--listen", "[::]:9443"]
-    node = unit(tmp_path / "kit" / "site-0" / "fastfedpg-node.service")
-    assert node[0]["User"] == "fed-node"
-    assert node[2][:3] == ["/srv/venv/bin/flower-supernode", "--superlink", "[2001:db8::7]:9443"]
-    agent = unit(tmp_path / "kit" / "site-0" / "fastfedpg-agent.service")
-    assert agent[2][-4:] == ["--keys", "counter", "--group", "fed-socket"]
+    link, nginx = (unit(tmp_path / "kit" / "server" / name) for name in (texts.SUPERLINK, texts.NGINX))
+    assert (link[0]["User"], nginx[0]["User"]) == ("fed", "fed-nginx")
+    assert link[2][0] == "/srv/venv/bin/flower-superlink"
+    assert "listen [::]:9443;" in (tmp_path / "kit" / "server" / "nginx.conf").read_text()
+    service, _, words = unit(tmp_path / "kit" / "site-0" / AGENT)
+    assert service["User"] == "fed-agent"
+    given = dict(zip(words[2::2], words[3::2], strict=True))
+    assert words[:2] == ["/srv/venv/bin/fastfedpg", "agent"]
+    assert (given["--superlink"], given["--keys"]) == ("[2001:db8::7]:9443", "counter")
 
 
 def test_scripts_are_shell_and_root_runs_only_what_root_owns(made):
     scripts = [p for p in made.rglob("*") if p.is_file() and p.read_bytes().startswith(b"#!/bin/sh")]
-    assert {p.name for p in scripts} == {"install.sh", "register.sh", "as-server"}
+    assert {p.name for p in scripts} == {"install.sh", "as-server"}
     for path in scripts:
         assert mode(path) == 0o700
         subprocess.run(["sh", "-n", path], check=True)
     install = (made / "server" / "install.sh").read_text()
     assert "install -d -o root -g fastfedpg -m 750 /etc/fastfedpg/server\n" in install
-    assert "install -o fastfedpg -g fastfedpg -m 600 server.key /etc/fastfedpg/server\n" in install
+    assert "install -o fastfedpg -g fastfedpg -m 600 server.key superlink.secret /etc/fastfedpg/server\n" in install
 
 
 def test_every_file_that_is_installed_is_in_the_folder(made):
@@ -463,6 +449,10 @@ def page():
     return (ROOT / "docs" / "federation.md").read_text()
 
 
+def operating():
+    return (ROOT / "docs" / "operating.md").read_text()
+
+
 def test_the_pages_example_prints_what_the_page_says():
     code, printed = re.search(
         r"<!-- example: python -->\n```python\n(.*?)```\n\n<!-- printed -->\n```\n(.*?)```", page(), flags=re.S
@@ -473,20 +463,8 @@ def test_the_pages_example_prints_what_the_page_says():
 
 
 def test_the_page_names_the_files_and_units_of_a_kit(made):
-    text = page()
+    text = operating()
     for path in made.rglob("*"):
         if path.is_file() and "site-" not in str(path) and not path.name.startswith("agent-") and path.suffix != ".sh":
             shown = path.name if path.suffix != ".service" else path.stem
             assert shown in text, f"the page says nothing of {path.name}"
-
-
-def test_nginx_stands_where_the_units_say(made):
-    text = (ROOT / "docs" / "nginx-federation.conf").read_text()
-    proxy = unit(made / "server" / "fastfedpg-proxy.service")[2]
-    given = tyro.cli(ProxyFlags, args=proxy[2:])
-    assert f"listen {given.listen.rpartition(':')[2]} ssl;" in text
-    for path in (given.certificate, given.key, given.ca):
-        assert f" {path};" in text
-    assert f"proxy_pass https://{given.superlink};" in text
-    assert f"client_max_body_size  {given.limit // 2**20}m;" in text
-    assert FLEET.pattern.decode() in text

@@ -9,13 +9,12 @@ from fastfedpg import InputError, simulate
 from fastfedpg.errors import Stopped
 from fastfedpg.runtime import Schedule
 from grid import Node, agents_of, engine_of, federated, grid_of
-from sites import EVERYBODY, EXACT, FAST, ROUNDS, SCAFFOLD, Faulty, N, by_hand, gone, one
+from sites import EVERYBODY, EXACT, FAST, ROUNDS, SCAFFOLD, ZERO, Faulty, N, by_hand, gone, one
 
 # isort: split
 from fastfedpg.federation import protocol, wire
 from fastfedpg.federation.terms import Terms
 from fastfedpg.federation.transport.engine import EngineLost
-from fastfedpg.federation.transport.flower import FlowerEngine
 
 
 @cache
@@ -125,7 +124,10 @@ def test_reweighting_shares_and_memories(tmp_path):
 
 
 def test_an_agent_that_never_answers(tmp_path):
-    """After the timeout; and while it is away nobody waits for it any more. Patience ends in words."""
+    """After the timeout, once: then it is left alone as long, though it is connected. Patience ends in words.
+
+    And nobody waits for one that is away.
+    """
     expected = by_hand(FAST, [EVERYBODY, [0, 2], EVERYBODY])  # and all that is asked below is compiled
     agents = agents_of(EXACT, FAST, tmp_path)
     with grid_of(agents) as grid:
@@ -148,20 +150,63 @@ def test_an_agent_that_never_answers(tmp_path):
             assert words in str(stopped.value)
             grid.mute.clear()
         log = []
-        theta = run(Terms("reweight", **quick), 2, mute)[-1].theta[0]
-        np.testing.assert_array_equal(theta, expected)
-        node = grid.nodes[101]
+        grid.asked.clear()
+        silent = lambda done, standing: grid.mute.add(101) if done == 1 else None
+        theta = run(Terms("reweight", timeout=1000.0, evaluate="server"), 2, silent)[-1].theta[0]
+        np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY, [0, 2], [0, 2]]))
+        assert grid.asked.count(101) == 1 + 2 + 1, "a greeting, round 1, and once more"
+        grid.mute.clear()
+        node = grid.there[101]
 
         def away(done, standing):
             if done == 1:
-                del grid.nodes[101]
+                del grid.there[101]
             else:
-                grid.nodes[101] = node
+                grid.there[101] = node
 
         log = []
         theta = run(Terms("reweight", **quick), 3, away)[-1].theta[0]
         np.testing.assert_array_equal(theta, expected)
         assert not any("attempt" in words for words in log)
+
+
+def test_one_upload_far_beyond_the_others_does_not_count(tmp_path):
+    """9e5 beside gradients of size .1, finite and of the right shape, in the first round: named, or left out."""
+    large = lambda reply, old: wire.pack(reply.about, {"up": reply.arrays["up"] * 0 + 9e5 / np.sqrt(ZERO.size)})
+    for number, on_missing in enumerate(("abort", "reweight")):
+        agents = agents_of(EXACT, FAST, tmp_path / on_missing)
+        agents[1], log = Faulty(agents[1], large, "gradient", 0), []
+        with grid_of(agents) as grid:
+            run = lambda: federated(
+                engine_of(grid),
+                EXACT,
+                FAST,
+                Schedule(1),
+                terms=Terms(on_missing, evaluate="server"),
+                run=f"{number:032x}",
+                log=log,
+            )
+            if on_missing == "abort":
+                with pytest.raises(
+                    Stopped, match=r"round 1, gradient: agent 1: its upload has norm 9e\+05; the others'"
+                ):
+                    run()
+            else:
+                np.testing.assert_array_equal(run()[-1].theta[0], by_hand(FAST, [[0, 2]]))
+
+
+def test_one_that_declares_something_else_is_left_out_where_it_can_be_missed(tmp_path):
+    """reweight: agents 0 and 2 go on at once; with wait all are needed, and nothing starts."""
+    agents = agents_of(EXACT, FAST, tmp_path)
+    agents[1].site = agents[1].site._replace(declared={**agents[1].site.declared, "seed": 7})
+    log = []
+    with grid_of(agents) as grid:
+        run = lambda terms: federated(engine_of(grid), EXACT, FAST, Schedule(ROUNDS), terms=terms, log=log)
+        theta = run(Terms("reweight", evaluate="server"))[-1].theta[0]
+        with pytest.raises(InputError, match="agent 1: agent 1 does not fit this server: seed is 7 there and 0 here"):
+            run(Terms(evaluate="server"))
+    np.testing.assert_array_equal(theta, by_hand(FAST, [[0, 2]] * ROUNDS))
+    assert any(words.startswith("left out: agent 1: ") for words in log)
 
 
 def test_agents_that_do_not_come(tmp_path):
@@ -170,13 +215,16 @@ def test_agents_that_do_not_come(tmp_path):
         federated(engine_of(grid), EXACT, FAST, Schedule(1), terms=Terms(patience=0.2, evaluate="server"))
 
 
-class Fragile(FlowerEngine):
+class Fragile:
     """An engine that is lost in the middle of a question, so many times."""
 
     left = 0
 
+    def __init__(self, engine):
+        self.engine, self.nodes, self.close = engine, engine.nodes, engine.close
+
     def ask(self, questions, seconds):
-        for k, found in enumerate(super().ask(questions, seconds)):
+        for k, found in enumerate(self.engine.ask(questions, seconds)):
             if k == 1 and Fragile.left > 0:
                 Fragile.left -= 1
                 raise EngineLost("the process ended")
@@ -199,9 +247,9 @@ def test_an_engine_that_is_lost_is_found_again(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({102: Node("agent-1", None)}, "agent-1: there is an agent 1 already, at another node"),
-        ({101: Node("agent-2", None)}, "agent-2: it says that it is agent 1, but its key is registered as agent-2"),
-        ({101: Node("", None), 102: Node("", None)}, None),
+        ({102: Node(1, None)}, "agent 1: there is an agent 1 already, at another node"),
+        ({101: Node(2, None)}, "agent 2: it says that it is agent 1, but its key is agent 2's"),
+        ({101: Node(None, None), 102: Node(None, None)}, None),
     ],
     ids=["twice", "name", "no names"],
 )
@@ -210,8 +258,8 @@ def test_who_is_who(tmp_path, change, words):
     agents = agents_of(EXACT, FAST, tmp_path)
     with grid_of(agents) as grid:
         for number, node in change.items():
-            source = 101 if node.name else number
-            grid.nodes[number] = node._replace(socket=grid.nodes[source].socket)
+            source = number if node.agent is None else 101
+            grid.there[number] = node._replace(socket=grid.there[source].socket)
         run = lambda: federated(engine_of(grid), EXACT, FAST, Schedule(1))
         if words is None:
             np.testing.assert_array_equal(run()[-1].theta[0], by_hand(FAST, [EVERYBODY]))
@@ -238,7 +286,7 @@ def test_a_node_that_comes_back_under_another_number(tmp_path):
 
         def restarted(done, standing):
             if done == 1:
-                grid.nodes[205] = grid.nodes.pop(101)
+                grid.there[205] = grid.there.pop(101)
 
         terms = Terms(patience=1.0, evaluate="server")
         theta = federated(engine_of(grid), EXACT, FAST, Schedule(ROUNDS), restarted, terms=terms)[-1].theta[0]

@@ -33,15 +33,15 @@ COMMANDS = {
     "show": ("show.show", "Draw a problem and say what it is."),
     "federate": (
         "server.federate",
-        "Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents.",
+        "Run an algorithm over real processes on this machine: a SuperLink and an agent for each site.",
     ),
     "server": ("server.server", "Run an algorithm with agents on other machines, over a Flower SuperLink."),
+    "status": ("status.status", "Say of a deployed run who is there, which round it is in, and what exchanges take."),
     "verify": (
         "verify.verify",
         "Check every claim of the paper on a problem, or compare a deployed run with its simulation.",
     ),
-    "agent": ("agent.agent", "Be one site's agent: answer the server's questions through the site's own Flower node."),
-    "proxy": ("proxy.proxy", "Stand in front of a SuperLink: pass what nodes ask, and nothing else."),
+    "agent": ("agent.agent", "Be one site's agent: answer the questions of an algorithm's server, and no others."),
     "kit": (
         "kit.kit",
         "Make keys, certificates and systemd units for a server and its sites, one folder for each machine.",

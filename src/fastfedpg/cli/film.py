@@ -27,6 +27,8 @@ class FilmFlags:
     """At most so many steps; those of an episode unless given."""
     every: int = 1
     """One picture for so many steps."""
+    deterministic: bool = False
+    """Show the likeliest actions, or the means, instead of random ones."""
     out: OptionalPath = None
     """The GIF; agent-I.gif in the run's folder unless given. Of a comparison, the folder of METHOD-agent-I.gif."""
     overwrite: bool = False
@@ -52,7 +54,7 @@ def film(arguments: list[str], console: Console, errors: Console) -> int:
             errors.print(
                 f"film {k + 1} of {len(runs)}: {printable(run.name)}", soft_wrap=True, highlight=False, markup=False
             )
-        number = films.film(run, out, asked.agent, asked.seed, asked.steps, asked.every)
+        number = films.film(run, out, asked.agent, asked.seed, asked.steps, asked.every, asked.deterministic)
         console.print(f"{number} pictures: {printable(out)}", soft_wrap=True, highlight=False, markup=False)
     return 0
 

@@ -24,7 +24,7 @@ NAMES = {
     "problem": PROBLEM,
     "algorithm": "An algorithm's name; auto, which follows `fastfedpg advise`; or your own, module:function.",
     "oracle": "exact, truncated, reinforce, gpomdp; in environments reinforce, gpomdp, actor_critic, ppo; or your own.",
-    "policy": "In environments: table, linear, fourier, mlp, cnn, bits, or your own; Gaussian for continuous actions.",
+    "policy": "In environments: table, linear, fourier, mlp, cnn, gru, bits, or your own; Gaussian for real actions.",
 }
 GROUP = {"oracle": "gradient"}
 """Where help puts what is chosen, if not under its own name."""

@@ -26,11 +26,11 @@ class KitFlags:
     agents: OptionalInt = None
     """The number of sites N."""
     port: OptionalInt = None
-    """Where the proxy listens for nodes; 8443 unless given."""
+    """Where nginx listens for nodes; 8443 unless given."""
     listen: OptionalText = None
     """The address at which it does; all of the machine's (0.0.0.0) unless given."""
     user: OptionalText = None
-    """The Unix users: fastfedpg on the server, fastfedpg-node and fastfedpg-agent on sites, unless given."""
+    """The Unix users: fastfedpg and fastfedpg-nginx on the server, fastfedpg-agent on sites, unless given."""
     prefix: OptionalText = None
     """The virtual environment with fastfedpg on all machines; /opt/fastfedpg unless given."""
     limit: OptionalInt = None
@@ -57,7 +57,7 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
     need_flower()
     from fastfedpg.federation.kit import folders as making
     from fastfedpg.federation.kit.machines import AUTHORITY, KIT, SERVER, KitPlan
-    from fastfedpg.federation.kit.scripts import INSTALL, REGISTER
+    from fastfedpg.federation.kit.texts import INSTALL
 
     say = lambda words: console.print(words, soft_wrap=True, highlight=False, markup=False)
     settings = {name: getattr(given, name) for name in OURS if getattr(given, name) is not None}
@@ -78,14 +78,14 @@ def kit(arguments: list[str], console: Console, errors: Console) -> int:
     elif given.agent is not None:
         plan, folder = making.add_key(given.out, given.agent)
         public = f"agent-{given.agent}.pub"
-        say(f"{folder.name} to its site, again; {SERVER}/{public} to the server: sh {REGISTER} {public}")
+        say(f"{folder.name} to its site, again; {SERVER}/{public} to /etc/fastfedpg/server on the server")
     elif given.add == "site":
         plan, folder = making.add_site(given.out)
         public = f"agent-{plan.agents - 1}.pub"
-        say(f"{folder.name} to its site; {SERVER}/{public} to the server: sh {REGISTER} {public}")
+        say(f"{folder.name} to its site; {SERVER}/{public} to /etc/fastfedpg/server on the server")
         say(f"a run with it is a new one: agents = {plan.agents} at the server and at every site")
     else:
         plan, folder = making.add_certificate(given.out, given.server)
-        say(f"{folder.name}/server.pem and {folder.name}/server.key to the server, for {', '.join(plan.server)}")
+        say(f"{folder.name} to the server, for {', '.join(plan.server)}; there, as root: sh {INSTALL}")
     say(f"written: {given.out}")
     return 0

@@ -45,7 +45,7 @@ class ServerFlags:
 
 @dataclass(frozen=True)
 class FederateFlags(ServerFlags):
-    """Run an algorithm with real processes on this machine: SuperLink, proxy, and a node and an agent for each site."""
+    """Run an algorithm with real processes on this machine: a SuperLink, and an agent for each site."""
 
     insecure: bool = option(False, "Without TLS and without node keys.", "run")
 
@@ -56,10 +56,10 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
     about, kinds = {"problem": ELSEWHERE}, (ServerFlags, Terms, Address)
     config, (given, terms, address) = settings_for(kinds, "fastfedpg server", arguments, about, example)
     need_flower()
-    from fastfedpg.federation.transport import superlink
+    from fastfedpg.federation.transport import flower_http
 
-    plan(config)  # what can be wrong here is said before anybody is called
-    superlink.check(address)
+    planned = plan(config)  # what can be wrong here is said before anybody is called
+    flower_http.check(address, planned.problem.N)
     out = given.out or new_folder("server", config.algorithm)
     ca = None if address.ca is None else address.ca.absolute()  # resumed from another folder, too
     how = Deployment(terms, replace(address, ca=ca), given.keys)
@@ -67,7 +67,7 @@ def server(arguments: list[str], console: Console, errors: Console) -> int:
 
 
 def federate(arguments: list[str], console: Console, errors: Console) -> int:
-    """Run an algorithm over real processes on this machine: SuperLink, proxy, nodes and agents."""
+    """Run an algorithm over real processes on this machine: a SuperLink and an agent for each site."""
     example = f"fastfedpg federate {EXAMPLE}"
     about, kinds = {"problem": HERE}, (FederateFlags, Terms)
     config, (given, terms) = settings_for(kinds, "fastfedpg federate", arguments, about, example)
@@ -81,12 +81,12 @@ def resume(out: Path, console: Console, errors: Console) -> int:
     """Go on with a deployed run."""
     need_flower()
     from fastfedpg.federation import deployment
-    from fastfedpg.federation.transport import superlink
+    from fastfedpg.federation.transport import flower_http
 
     note = noting(errors)
     with deployment.reopen_deployed(out, note) as (planned, how, found):
         if not how.local:
-            superlink.check(how.address)
+            flower_http.check(how.address, planned.problem.N)
         note(execute.where(planned, found))
         return _run(planned, how, out, found, console, errors)
 

@@ -85,7 +85,9 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
     from fastfedpg.verify import report
 
     out = given.out or new_folder("verify")
-    if not run_folder.check_place(out, given.overwrite) and not report.is_there(out):
+    begun = report.goes_on(given.settings, out)
+    earlier = report.is_there(out) or bool(report.part_files(out))
+    if not run_folder.check_place(out, given.overwrite or begun) and not earlier:
         raise InputError(f"{out}: no report of fastfedpg verify, so nothing in it is replaced; choose another --out")
     for file in report.names(out):
         if file.is_dir():
@@ -95,6 +97,9 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
         with run_folder.open_folder(out, lambda: clear_parts(out), lambda: None), stages(errors, len(work)) as show:
             found = report.verify(given.settings, out, work=work, show=show, note=noting(errors))
     except KeyboardInterrupt:
+        if n := len(report.part_files(out)):
+            words = f"interrupted after {n} of {len(work)} parts; they are kept in {printable(out)}"
+            return say(errors, f"{words}, and the same command with --out {printable(out)} goes on", 130)
         with suppress(OSError):
             out.rmdir()  # if nothing is in it
         return say(errors, f"interrupted before anything was decided; no report was written to {out}", 130)

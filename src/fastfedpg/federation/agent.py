@@ -4,10 +4,11 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,19 +17,23 @@ import numpy as np
 from fastfedpg.core import Algorithm, Problem, key_for
 from fastfedpg.errors import InputError
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.agent_store import AgentStore, Done, Kept, Page
+from fastfedpg.federation.agent_store import GOES_ON, OVER, AgentStore, Done, Kept, Page
 from fastfedpg.federation.transport.keys import check_secret
 from fastfedpg.federation.wire import Malformed, Message
 from fastfedpg.files import read_bytes, write_secret
-from fastfedpg.precision import float64
+from fastfedpg.precision import precision_of
 from fastfedpg.runtime.diagnosis import in_own_words
 from fastfedpg.runtime.loop import answer as answer_exchange
 from fastfedpg.runtime.pytrees import arrays_of, restored
 from fastfedpg.runtime.round import begun
 from fastfedpg.runtime.schedule import check_answers
 
+R = TypeVar("R")
 LOG = logging.getLogger("fastfedpg.agent")
 SECRET_BYTES = 64
+TRACEBACKS = 20
+QUESTIONS = 10_000
+"""So many are answered in all, unless a site's owner says otherwise."""
 SPARE = 8
 """So many more attempts at a round than there are agents to lose are answered."""
 
@@ -41,6 +46,7 @@ class Site(NamedTuple):
     problem: Problem  # with one task
     declared: dict[str, Any]
     tells: bool  # whether it says what a policy is worth to it
+    questions: int = QUESTIONS  # that are answered in all, whatever runs they belong to
     own: str = ""  # what the site has settled for itself, as a hash that never leaves it
 
     @property
@@ -61,14 +67,29 @@ def _environment() -> Iterator[None]:
         raise Raised(type(error).__name__) from error
 
 
+def _in_its_precision(method: Callable[..., R]) -> Callable[..., R]:
+    """A method of an agent, in the mode that its theta asks for."""
+
+    @wraps(method)
+    def call(self: "Agent", *given: Any) -> R:
+        with precision_of(self.theta):
+            return method(self, *given)
+
+    return call
+
+
 class Agent:
     """Answers questions as bytes with bytes; what it keeps between them is on disk before it answers."""
 
-    @float64
     def __init__(self, site: Site, folder: Path) -> None:
         self.site = site
         theta = protocol.theta_of(site.problem)
         self.theta = jax.ShapeDtypeStruct(theta.shape, theta.dtype)
+        self._open(theta, folder)
+
+    @_in_its_precision
+    def _open(self, theta: np.ndarray, folder: Path) -> None:
+        site = self.site
         self.talks = {talk.name: talk for talk in protocol.talks(site.algorithm, theta, site.agents)}
         self.exchanges = {e.name: e for e in site.algorithm.exchanges}
         self.order = [e.name for e in site.algorithm.exchanges]
@@ -78,9 +99,10 @@ class Agent:
         self.secret = _secret(folder) if site.declared["keys"] == "private" else None
         form = jax.eval_shape(lambda theta: self._begin(theta, ""), self.theta)
         self.store = AgentStore(folder, form)
+        self.raised: set[str] = set()
         self.asks = {"hello": self._hello, "exchange": self._exchange, "evaluate": self._evaluate}
 
-    @float64
+    @_in_its_precision
     def compile(self) -> None:
         """One round with zeros for messages, so that the first question does not wait for the compiler.
 
@@ -90,13 +112,13 @@ class Agent:
         try:
             memory, own = self._begin(jnp.zeros(self.theta.shape, self.theta.dtype), "")
             for name, talk in self.talks.items():
-                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key("", 0, name, ""))
+                memory, own, _, _ = self._answer(name, memory, own, zeros(talk.down), self._key(0, name, ""))
             if self.site.tells:
                 self.site.problem.evaluate(zeros(self.theta)[None])
         except Raised:
             LOG.exception("agent %d: its environment raised in a rehearsal; it answers all the same", self.site.number)
 
-    @float64
+    @_in_its_precision
     def answer(self, data: bytes) -> bytes:
         """The answer to one question. Whatever goes wrong is told in words, without a word about the environment."""
         number = self.site.number
@@ -112,7 +134,12 @@ class Agent:
             LOG.warning("refused: %s", error)
             return protocol.refusal(number, str(error))
         except Exception as error:
-            LOG.exception("agent %d could not answer", number)
+            known = f"{type(error).__name__} {error.__cause__!r}"
+            if known in self.raised or len(self.raised) > TRACEBACKS:  # a server that asks again must not fill the disk
+                LOG.error("agent %d could not answer: %s, as before", number, type(error).__name__)
+            else:
+                LOG.exception("agent %d could not answer", number)
+            self.raised.add(known)
             what = f"its environment raised {error}" if isinstance(error, Raised) else type(error).__name__
             return protocol.refusal(number, f"{what}; the site's own log says more", again=True)
 
@@ -130,7 +157,7 @@ class Agent:
         page = self.store.open(str(run), declared, self.site.own)
         if page is None:
             base = protocol.beginning(str(run), self.site.number, theta)
-            before = Kept(base, *self._begin(jnp.asarray(theta), str(run)))
+            before = Kept(base, *self._begin(jnp.asarray(theta), protocol.memory_hash("", 0, "own", {"theta": theta})))
             page = self.store.begin(str(run), declared, self.site.own, before)
             LOG.info("run %s begins", run)
         return wire.pack({**about, "link": page.before.memory_hash, "round": page.round})
@@ -140,6 +167,9 @@ class Agent:
         t, name, base, previous = (about.get(k) for k in ("round", "exchange", "base", "previous"))
         if not isinstance(name, str) or name not in self.talks or type(t) is not int or not 0 <= t < 2**31:
             raise Malformed(f"exchange '{name}' of round {t}; this algorithm has {', '.join(self.talks)}")
+        rounds = self.site.declared.get("rounds")
+        if rounds is not None and t >= rounds:
+            raise Malformed(f"round {t}, counted from 0: {rounds} rounds were declared")
         wire.check(message.arrays, self.talks[name].down_form)
         page = self._page(about)
         before, after = self._standing(page, str(base), t)
@@ -156,17 +186,26 @@ class Agent:
             return after[made].reply
         if len(after) >= len(self.order) * (self.site.agents + SPARE):
             raise Malformed(f"round {t}: asked too many different questions in one round")
+        self._spend()
         start = before if at is None or k == 0 else at.kept
+        said = protocol.memory_hash(at.said if at is not None and k else "", 0, name, message.arrays)
         down = restored("down", self.talks[name].down, message.arrays)
-        memory, own, up, info = self._answer(name, start.memory, start.own, down, self._key(page.run, t, name, made))
+        memory, own, up, info = self._answer(name, start.memory, start.own, down, self._key(t, name, said))
         arrays = arrays_of("up", up)
         # Before it is kept: a stored reply is never made again, and a repaired environment should have its chance.
         wire.check(arrays, self.talks[name].up_form)
         reply = protocol.reply(self.site.number, made, arrays)
-        done = Done(name, Kept(made, memory, own), reply)
+        done = Done(name, Kept(made, memory, own), reply, said)
+        last = t + 1 == rounds and k + 1 == len(order)
+        self.store.note(page.run, OVER if last else GOES_ON, 1)
         self.store.write(page._replace(round=t, before=before, after={**after, made: done}))
         LOG.info("round %d, %s: %d environment steps, drift %.4g", t + 1, name, int(info.steps), float(info.drift))
         return reply
+
+    def _spend(self) -> None:
+        """Refuse what is beyond this site's budget: who may ask at policies of its choice learns with every answer."""
+        if self.store.answered >= self.site.questions:
+            raise Malformed(f"this site has answered {self.site.questions} questions, and its owner allowed no more")
 
     def _standing(self, page: Page, base: str, t: int) -> tuple[Kept, dict[str, Done]]:
         """The memory that a round starts from, by the server's word, and what this agent has answered from there."""
@@ -184,6 +223,8 @@ class Agent:
         if not self.site.tells:
             raise Malformed("this agent does not say what a policy is worth to it (it was started without --tell)")
         page = self._page(message.about)
+        self._spend()
+        self.store.note(page.run, self.store.runs.get(page.run, GOES_ON), 1)
         wire.check(message.arrays, {"theta": (self.theta.shape, str(self.theta.dtype))})
         theta = message.arrays["theta"]
         if self.site.algorithm.personalise is not None:
@@ -204,24 +245,25 @@ class Agent:
             raise Malformed(f"run {about.get('run')} is not known here: it was begun elsewhere, or its memory is lost")
         return page
 
-    def _begin(self, theta: Any, run: str) -> tuple[Any, Any]:
+    def _begin(self, theta: Any, said: str) -> tuple[Any, Any]:
         """What the agent has in memory before the first round: the algorithm's part, and its oracle's."""
         i = self.site.number
         memory = jax.tree.map(lambda x: x[i], self.site.algorithm.init(theta, self.site.agents)[2])
         with _environment():
             oracle = self.site.problem.oracle(self.task)
-            return begun(self.site.algorithm, oracle, theta, memory, self._key(run, 0, "own", ""))
+            return begun(self.site.algorithm, oracle, theta, memory, self._key(0, "own", said))
 
-    def _key(self, run: str, t: int, name: str, made: str) -> Any:
-        """The key of one exchange: the simulation's, or one that follows from this site's secret and the memory's name.
+    def _key(self, t: int, name: str, said: str) -> Any:
+        """The key of one exchange: the simulation's, or one that follows from this site's secret and what was said.
 
-        The name hashes the server's message. So with a secret another policy is played with other random numbers: who
-        asks at policies of its choice can't compare them on the same ones.
+        So with a secret another policy is played with other random numbers, and the same one with the same, in whatever
+        run and round: who asks at policies of its choice can neither compare two on the same numbers, nor ask at one
+        again and again and average the noise away.
         """
         if self.secret is None:
             return key_for(int(self.site.declared["seed"]), t, name, self.site.number)
-        said = hmac.digest(self.secret, json.dumps([run, self.site.number, t, name, made]).encode(), "sha256")
-        return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(said[:8], np.uint32)), impl="threefry2x32")
+        drawn = hmac.digest(self.secret, json.dumps([self.site.number, name, said]).encode(), "sha256")
+        return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(drawn[:8], np.uint32)), impl="threefry2x32")
 
     def _answer(self, name: str, memory: Any, own: Any, down: Any, key: Any) -> tuple[Any, Any, Any, Any]:
         with _environment(), in_own_words(self.site.problem):

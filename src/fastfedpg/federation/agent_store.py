@@ -17,7 +17,11 @@ from fastfedpg.runtime.pytrees import arrays_of, restored
 
 LOG = logging.getLogger("fastfedpg.agent")
 RUNS = 8
-"""So many runs are remembered; the oldest is forgotten first."""
+"""So many runs are remembered. The first to be forgotten is one that was only greeted, or else one that is over."""
+INDEX = "index.json"
+
+
+GREETED, GOES_ON, OVER = "greeted", "goes on", "over"
 
 
 class Kept(NamedTuple):
@@ -34,6 +38,7 @@ class Done(NamedTuple):
     exchange: str
     kept: Kept
     reply: bytes
+    said: str  # a hash of what the server has said in this round so far, whichever run and round it is
 
 
 class Page(NamedTuple):
@@ -52,11 +57,16 @@ class Page(NamedTuple):
 
 
 class AgentStore:
-    """A folder with one file for each run. A page is on disk, whole, before its reply leaves."""
+    """A folder with one file for each run. A page is on disk, whole, before its reply leaves.
+
+    The index counts the questions that were ever answered, and has the runs in the order in which they came, each with
+    how far it is: no clock says which one is old, and no stranger's greeting pushes out a run that goes on.
+    """
 
     def __init__(self, folder: Path, form: tuple[Any, Any]) -> None:
         self.folder, self.form = folder, form
         self.page: Page | None = None
+        self.answered, self.runs = self._index()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -76,13 +86,24 @@ class AgentStore:
         return self.page
 
     def begin(self, run: str, declared: dict[str, Any], site: str, before: Kept) -> Page:
-        """A new run; the oldest of too many is forgotten."""
-        page = self.write(Page(run, declared, site, -1, before, {}))
-        files = sorted(self.folder.glob("[0-9a-f]*.safetensors"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for old in files[RUNS:]:
-            LOG.info("run %s is forgotten", old.stem)
-            old.unlink(missing_ok=True)
-        return page
+        """A new run; of too many one that goes on is never forgotten."""
+        known = {name: state for name, state in self.runs.items() if self._path(name).exists()}
+        if len(known) >= RUNS:
+            old = next((name for state in (GREETED, OVER) for name in known if known[name] == state), None)
+            if old is None:
+                raise Malformed(f"{RUNS} runs go on here already; this site's owner can remove what one keeps")
+            LOG.info("run %s is forgotten", old)
+            self._path(old).unlink(missing_ok=True)
+            del known[old]
+        self.runs = known
+        self.note(run, GREETED)
+        return self.write(Page(run, declared, site, -1, before, {}))
+
+    def note(self, run: str, state: str, answered: int = 0) -> None:
+        """How far a run is, and how many more questions were answered; on disk before anybody hears of it."""
+        self.answered += answered
+        self.runs[run] = state
+        write_secret(self.folder / INDEX, json.dumps({"answered": self.answered, "runs": self.runs}).encode())
 
     def write(self, page: Page) -> Page:
         """Put a page on the disk; only then it counts."""
@@ -92,7 +113,7 @@ class AgentStore:
             "site": page.site,
             "round": page.round,
             "before": page.before.memory_hash,
-            "after": [[name, done.exchange] for name, done in page.after.items()],
+            "after": [[name, done.exchange, done.said] for name, done in page.after.items()],
         }
         arrays = arrays_of("0", page.before[1:])
         for k, done in enumerate(page.after.values(), 1):
@@ -102,6 +123,17 @@ class AgentStore:
         write_secret(self._path(page.run), hashlib.sha256(data).digest() + data)
         self.page = page
         return page
+
+    def _index(self) -> tuple[int, dict[str, str]]:
+        path = self.folder / INDEX
+        try:
+            table = json.loads(read_bytes(path))
+            return int(table["answered"]), {str(k): str(v) for k, v in table["runs"].items()}
+        except FileNotFoundError:  # a folder of an earlier version has runs and no index
+            return 0, {p.stem: GOES_ON for p in sorted(self.folder.glob("[0-9a-f]*.safetensors"))}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            words = f"{path}: not as it was written ({error}); it counts what this site has answered"
+            raise InputError(words) from None
 
     def _path(self, run: str) -> Path:
         return self.folder / f"{run}.safetensors"
@@ -114,8 +146,8 @@ class AgentStore:
             about, arrays = wire.unpack(data[32:])
             kept = lambda k, name: Kept(name, *restored(str(k), self.form, arrays))
             after = {
-                name: Done(exchange, kept(k, name), arrays[f"reply{k}"].tobytes())
-                for k, (name, exchange) in enumerate(about["after"], 1)
+                name: Done(exchange, kept(k, name), arrays[f"reply{k}"].tobytes(), said)
+                for k, (name, exchange, said) in enumerate(about["after"], 1)
             }
             before = kept(0, about["before"])
             page = Page(about["run"], about["declared"], about["site"], int(about["round"]), before, after)

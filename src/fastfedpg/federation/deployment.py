@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -15,14 +15,16 @@ from fastfedpg.experiment.config import Config, read_toml
 from fastfedpg.experiment.journal import Note, unsaid
 from fastfedpg.experiment.progress import OnProgress
 from fastfedpg.federation import protocol
+from fastfedpg.federation.metrics import serve_metrics
 from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds, form
 from fastfedpg.federation.terms import Address, Deployment, Terms
-from fastfedpg.federation.transport.superlink import SuperLinkConnector
+from fastfedpg.federation.transport import superlink
+from fastfedpg.federation.transport.keys import public_keys, signed_by
+from fastfedpg.federation.watch import Watch
 from fastfedpg.files import append_regular, write_text
 from fastfedpg.parameters import fit
 from fastfedpg.runtime import Result
-from fastfedpg.scratch import scratch_folder
 
 ROUTINE = "took part"
 """What the log says of every round; a person watches the progress instead."""
@@ -127,8 +129,17 @@ def run_deployed(
     write("begins" if found is None else f"goes on after round {found.standing.round}")
     if how.keys == "private":
         note("random numbers are each site's own: equal to a simulation in distribution only (see fastfedpg verify)")
-    with _connected(how, folder, message_limit(planned), log) if connect is None else nullcontext(connect) as make:
-        roster = Roster(make, how.run, declared, problem.N, terms.patience, log, stage)
+    if connect is None:
+        connect = lambda seconds: superlink.connect(how.address, message_limit(planned), seconds, log)
+    known = {} if how.address.ca is None else public_keys(how.address.ca.parent)
+    opened = lambda i, question, content: signed_by(known[i], question, content) if known else content
+    with (
+        Watch(folder, how.run, config.rounds, problem.N, note) as watch,
+        serve_metrics(watch, terms.metrics_port) as port,
+    ):
+        if port is not None:
+            note(f"Prometheus is told at http://127.0.0.1:{port}/metrics")
+        roster = Roster(watch.over_engine(connect), how.run, declared, problem.N, terms.patience, log, stage, opened)
         rounds = Rounds(roster, problem, planned.algorithm, terms, _steps(planned))
         records = lambda problem, algorithm, *rest: rounds.records(*rest)  # which has both already
         try:
@@ -147,16 +158,3 @@ def _steps(planned: Plan) -> float:
     if planned.known is None or planned.known.played:
         return float("nan")
     return budgets.samples(planned) / planned.schedule.taking_part(planned.problem) if budgets.plays(planned) else 0.0
-
-
-@contextmanager
-def _connected(
-    how: Deployment, folder: Path, limit: int, log: Callable[[str], None]
-) -> Iterator[Callable[[float], Any]]:
-    # A socket's path must be short, so it does not stand in the run's folder.
-    with scratch_folder() as place:
-        connector = SuperLinkConnector(how.address, folder / "flower", place / "server", limit, log)
-        try:
-            yield connector.connect
-        finally:
-            connector.close()

@@ -27,7 +27,7 @@ from fastfedpg.federation.wire import Form
 from fastfedpg.runtime import counting_oracle, walk
 from fastfedpg.runtime.pytrees import named
 
-FORMAT = 1
+FORMAT = 2
 EVALUATION: Form = {"J": ((), "float64"), "return": ((), "float64")}
 """What an agent that tells says about a policy: its expected discounted cost and reward there."""
 
@@ -94,6 +94,7 @@ def declaration(config: Config, N: int, theta: Any, keys: Keys) -> dict[str, Any
         "policy": _policy(config),
         "normalise": config.normalise,
         "tau": config.tau,
+        "rounds": config.rounds,
         "agents": N,
         "parameters": int(np.shape(theta)[-1]),
         "dtype": str(theta.dtype),
@@ -127,7 +128,8 @@ def memory_hash(previous: str, round: int, exchange: str, arrays: Mapping[str, n
     digest = hashlib.sha256(json.dumps([previous, round, exchange]).encode())
     for name in sorted(arrays):
         x = arrays[name]
-        digest.update(json.dumps([name, x.dtype.str, x.shape]).encode() + x.tobytes())
+        digest.update(json.dumps([name, x.dtype.str, x.shape]).encode())
+        digest.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)  # the array itself, and no copy of it
     return digest.hexdigest()
 
 

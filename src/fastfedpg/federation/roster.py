@@ -1,22 +1,28 @@
-"""Who is there: which node speaks for which agent, and questions to them by number."""
+"""Who is there: which node speaks for which agent, and questions to them by number, over an engine that may be lost."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation import protocol, wire
-from fastfedpg.federation.transport.engine import Engine, Failure
-from fastfedpg.federation.transport.reconnecting import Count, Reconnecting, uncounted
+from fastfedpg.federation.transport.engine import Engine, EngineLost, Failure, Seen
 from fastfedpg.federation.wire import Malformed, Message
 
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS = 0.2
 GREETING_SECONDS = 120.0
 GRACE_SECONDS = 60.0
 """Where not all agents are needed, those that are late at the start are waited for so long."""
-Check = Callable[[int, Message], None]
+LOSSES = 5
+"""So often in a row, without one answer between, an engine may be lost."""
+
+Check: TypeAlias = Callable[[int, Message], None]
+Count: TypeAlias = Callable[[int], None]
+"""Hears how many answers have come."""
+Open: TypeAlias = Callable[[int, bytes, bytes], bytes | None]
+"""From an agent, a question and what came back to the answer, if the agent has signed it."""
 
 
 class NotYet(Exception):
@@ -30,13 +36,8 @@ class Lack(NamedTuple):
     again: bool
 
 
-def node_name(agent: int) -> str:
-    """The name under which an agent's node is registered: a key speaks for one agent only."""
-    return f"agent-{agent}"
-
-
 class Roster:
-    """The agents of one run, over an engine that may be lost and found again."""
+    """The agents of one run."""
 
     def __init__(
         self,
@@ -47,30 +48,34 @@ class Roster:
         patience: float,
         log: Callable[[str], None],
         stage: Callable[[str], None] = lambda words: None,
+        opened: Open = lambda agent, question, content: content,
     ) -> None:
-        self.engine = Reconnecting(connect, patience, log)
-        self.run, self.declared, self.N = run, dict(declared), N
-        self.patience, self.log, self.stage = patience, log, stage
+        self.connect, self.run, self.declared, self.N = connect, run, dict(declared), N
+        self.patience, self.log, self.stage, self.opened = patience, log, stage, opened
         self.nodes: dict[int, int] = {}  # agent -> node
         self.tells: dict[int, bool] = {}
         self.later: dict[int, tuple[float, float]] = {}  # nodes that are greeted again: when, and the pause before
+        self.silent: dict[int, tuple[float, float]] = {}  # agents that did not answer in time: as above
         self.greeting = b""
         self.policy: Any = None  # that the agents have in common, where the server does not know it
+        self.engine: Engine | None = None
+        self.losses = 0
 
     def enlist(self, wanted: Iterable[int], fewest: int, theta: np.ndarray) -> None:
-        """Wait until the agents are there, or enough of them; who does not fit is refused, and the run with it."""
+        """Wait until the agents are there, or enough of them. Who does not fit is left out, and named."""
         wanted = [*wanted]
         self.greeting = protocol.hello(self.run, self.declared, theta)
         began, said = time.monotonic(), 0.0
+        refused: dict[int, str] = {}
         while True:
-            refused: list[str] = []
-            self.greet(refused.append)
-            if refused:
-                raise InputError("; ".join(sorted(refused)))
+            self._greet(refused)
             missing = [i for i in wanted if i not in self.nodes]
+            refused = {node: words for node, words in refused.items() if node not in self.nodes.values()}
             now = time.monotonic()
-            if not missing or (len(wanted) - len(missing) >= fewest and now - began > GRACE_SECONDS):
+            if not missing or (len(wanted) - len(missing) >= fewest and (refused or now - began > GRACE_SECONDS)):
                 return
+            if refused:  # too few are left without them, and they will not change their minds
+                raise InputError("; ".join(sorted(refused.values())))
             if now - began > self.patience:
                 raise Stopped(f"{names(missing)} did not come within {self.patience:g} s")
             if now - said > 10:
@@ -78,39 +83,132 @@ class Roster:
                 said = now
             time.sleep(PAUSE_SECONDS)
 
-    def greet(self, refuse: Callable[[str], None] = lambda words: None) -> dict[int, str]:
-        """Say hello to every node that is new; one that does not answer, or does not fit, is greeted again later."""
-        online, now = self.engine.nodes(), time.monotonic()
-        known = {*self.nodes.values(), *(node for node, (at, _) in self.later.items() if now < at)}
-        new = {node: name for node, name in online.items() if node not in known}
-        heard = self.engine.ask(dict.fromkeys(new, self.greeting), GREETING_SECONDS)
-        for node, name in new.items():
-            content = heard.get(node, Failure(f"no answer within {GREETING_SECONDS:g} s"))
-            who = name or f"node {node}"
-            try:
-                if isinstance(content, Failure):
-                    raise NotYet(content)
-                self._welcome(node, name, wire.unpack(content), online)
-            except NotYet as error:
-                self._later(node)
-                self.log(f"{who} can't take part yet: {wire.plain(error)}")
-            except Malformed as error:
-                self._later(node)
-                self.log(f"refused: {who}: {error}")
-                refuse(f"{who}: {error}")
-        return online
-
-    def _later(self, node: int) -> None:
-        """After 1, 2, 4 … seconds: a node without an agent must not hold up every question."""
-        pause = min(2 * self.later.get(node, (0.0, 0.5))[1], GREETING_SECONDS)
-        self.later[node] = time.monotonic() + pause, pause
-
     def present(self, agents: Iterable[int]) -> list[int]:
         """Those of the agents whose nodes are connected."""
-        online = self.greet()
+        online = self._greet({})
         return [i for i in agents if self.nodes.get(i) in online]
 
-    def _welcome(self, node: int, name: str, message: Message, online: Mapping[int, str]) -> None:
+    def ready(self, agents: Iterable[int]) -> list[int]:
+        """Those who are connected and were not silent of late: who was is tried again after 1, 2, 4 … times as long."""
+        now = time.monotonic()
+        return [i for i in self.present(agents) if self.silent.get(i, (0.0, 0.0))[0] <= now]
+
+    def ask(
+        self, questions: Mapping[int, bytes], seconds: float, check: Check, count: Count = lambda answers: None
+    ) -> tuple[dict[int, Message], dict[int, Lack]]:
+        """Answers that passed the check, and for all others why there is none; `count` hears how many have come."""
+        answers: dict[int, Message] = {}
+        here = self.present(questions)
+        lacks = {i: Lack("it is not connected", True) for i in questions if i not in here}
+        asked = {self.nodes[i]: i for i in here}
+        heard = self._carry({node: questions[i] for node, i in asked.items()}, seconds, count)
+        for node, i in asked.items():
+            content = heard.get(node)
+            try:
+                if content is None:
+                    self.silent[i] = _later(self.silent.get(i), seconds)
+                    lacks[i] = Lack(f"no answer within {seconds:g} s", True)
+                    continue
+                self.silent.pop(i, None)
+                if isinstance(content, Failure):
+                    lacks[i] = Lack(wire.plain(content), True)
+                    continue
+                message = self._unpack(i, questions[i], content)
+                if message.about.get("agent") != i:
+                    raise Malformed(f"it answers as agent {wire.plain(message.about.get('agent'))}")
+                if "refused" in message.about:
+                    words = f"refused: {wire.plain(message.about['refused'])}"
+                    lacks[i] = Lack(words, bool(message.about.get("again")))
+                    continue
+                check(i, message)
+                answers[i] = message
+            except Malformed as error:
+                lacks[i] = Lack(str(error), False)
+        return answers, lacks
+
+    def wait(self, agents: Iterable[int], seconds: float, fewest: int = 1) -> None:
+        """A while, before agents are asked again: until so many of them are connected, and a moment in any case."""
+        end, wanted = time.monotonic() + seconds, [*agents]
+        while time.monotonic() < end:
+            time.sleep(PAUSE_SECONDS)
+            if len(self.present(wanted)) >= fewest:
+                return
+
+    def close(self) -> None:
+        """Let the engine go."""
+        if self.engine is not None:
+            self.engine.close()
+        self.engine = None
+
+    def _carry(self, questions: Mapping[int, bytes], seconds: float, count: Count) -> dict[int, bytes | Failure]:
+        """What came in time, by node; over a new engine if one is lost, without asking again who has answered."""
+        heard: dict[int, bytes | Failure] = {}
+        came = 0
+        count(came)
+        while left := {node: q for node, q in questions.items() if node not in heard}:
+            try:
+                for answer in self._connected().ask(left, seconds):
+                    heard[answer.node] = answer.content
+                    came += not isinstance(answer.content, Failure)
+                    count(came)
+                    self.losses = 0
+                break
+            except EngineLost as error:
+                self._lost(error)
+        return heard
+
+    def _online(self) -> dict[int, Seen]:
+        while True:
+            try:
+                return self._connected().nodes()
+            except EngineLost as error:
+                self._lost(error)
+
+    def _connected(self) -> Engine:
+        if self.engine is None:
+            self.engine = self.connect(self.patience)
+        return self.engine
+
+    def _lost(self, error: EngineLost) -> None:
+        self.close()
+        self.losses += 1
+        if self.losses > LOSSES:
+            raise Stopped(f"the engine was lost {self.losses} times in a row: {error}")
+        self.log(f"the engine was lost ({error}); connecting again")
+
+    def _greet(self, refused: dict[int, str]) -> dict[int, Seen]:
+        """Say hello to every node that is new; one that does not answer, or does not fit, is greeted again later."""
+        online, now = self._online(), time.monotonic()
+        known = {*self.nodes.values(), *(node for node, (at, _) in self.later.items() if now < at)}
+        new = {node: seen for node, seen in online.items() if node not in known}
+        heard = self._carry(dict.fromkeys(new, self.greeting), GREETING_SECONDS, lambda answers: None)
+        for node, seen in new.items():
+            content = heard.get(node)
+            who = f"node {node}" if seen.agent is None else f"agent {seen.agent}"
+            try:
+                if content is None or isinstance(content, Failure):
+                    raise NotYet(content or f"no answer within {GREETING_SECONDS:g} s")
+                message = (
+                    wire.unpack(content) if seen.agent is None else self._unpack(seen.agent, self.greeting, content)
+                )
+                self._welcome(node, seen, message, online)
+            except NotYet as error:
+                self.later[node] = _later(self.later.get(node), GREETING_SECONDS if content is None else 1.0)
+                self.log(f"{who} can't take part yet: {wire.plain(error)}")
+            except Malformed as error:
+                self.later[node] = _later(self.later.get(node), 1.0)
+                if refused.get(node) != f"{who}: {error}":
+                    self.log(f"left out: {who}: {error}")
+                refused[node] = f"{who}: {error}"
+        return online
+
+    def _unpack(self, agent: int, question: bytes, content: bytes) -> Message:
+        answer = self.opened(agent, question, content)
+        if answer is None:
+            raise Malformed(f"it is not signed by agent {agent}'s key")
+        return wire.unpack(answer)
+
+    def _welcome(self, node: int, seen: Seen, message: Message, online: Mapping[int, Seen]) -> None:
         about = message.about
         agent, theirs = about.get("agent"), about.get("declared")
         if type(agent) is not int or not isinstance(theirs, dict):
@@ -129,56 +227,21 @@ class Roster:
             raise kind(f"agent {agent} refuses: {wire.plain(about['refused'])}")
         if not 0 <= agent < self.N:
             raise Malformed(f"agent {agent} of {self.N}: agents are numbered from 0 to {self.N - 1}")
-        if name and name != node_name(agent):
-            raise Malformed(f"it says that it is agent {agent}, but its key is registered as {name}")
+        if seen.agent not in (None, agent):
+            raise Malformed(f"it says that it is agent {agent}, but its key is agent {seen.agent}'s")
         if self.nodes.get(agent) in online:
-            # Without keys a node that was started again has a new number, and the old one counts as there for a while.
-            kind = Malformed if name else NotYet
+            # Without keys one that was started again may have a new number; the old one counts as there for a while.
+            kind = NotYet if seen.agent is None else Malformed
             raise kind(f"there is an agent {agent} already, at another node")
         self.nodes[agent], self.tells[agent] = node, bool(about.get("tells"))
         self.policy = self.policy or wire.plain(theirs.get("policy") or "") or None
         self.log(f"agent {agent} is here (node {node})")
 
-    def ask(
-        self, questions: Mapping[int, bytes], seconds: float, check: Check, count: Count = uncounted
-    ) -> tuple[dict[int, Message], dict[int, Lack]]:
-        """Answers that passed the check, and for all others why there is none; `count` hears how many have come."""
-        answers: dict[int, Message] = {}
-        here = self.present(questions)
-        lacks = {i: Lack("it is not connected", True) for i in questions if i not in here}
-        asked = {self.nodes[i]: i for i in here}
-        heard = self.engine.ask({node: questions[i] for node, i in asked.items()}, seconds, count)
-        for node, i in asked.items():
-            content = heard.get(node, Failure(f"no answer within {seconds:g} s"))
-            try:
-                if isinstance(content, Failure):
-                    lacks[i] = Lack(wire.plain(content), True)
-                    continue
-                message = wire.unpack(content)
-                if message.about.get("agent") != i:
-                    raise Malformed(f"it answers as agent {wire.plain(message.about.get('agent'))}")
-                if "refused" in message.about:
-                    lacks[i] = Lack(
-                        f"refused: {wire.plain(message.about['refused'])}", bool(message.about.get("again"))
-                    )
-                    continue
-                check(i, message)
-                answers[i] = message
-            except Malformed as error:
-                lacks[i] = Lack(str(error), False)
-        return answers, lacks
 
-    def wait(self, agents: Iterable[int], seconds: float, fewest: int = 1) -> None:
-        """A while, before agents are asked again: until so many of them are connected, and a moment in any case."""
-        end, wanted = time.monotonic() + seconds, [*agents]
-        while time.monotonic() < end:
-            time.sleep(PAUSE_SECONDS)
-            if len(self.present(wanted)) >= fewest:
-                return
-
-    def close(self) -> None:
-        """Let the engine go."""
-        self.engine.close()
+def _later(before: tuple[float, float] | None, first: float) -> tuple[float, float]:
+    """When to try again, and the pause until then: twice the last one, so that one that is silent holds up nobody."""
+    pause = first if before is None else min(2 * before[1], 64 * first)
+    return time.monotonic() + pause, pause
 
 
 def names(agents: Iterable[int]) -> str:

@@ -24,6 +24,8 @@ from fastfedpg.runtime.round import combined, heard
 from fastfedpg.runtime.run_state import Tick, unheard
 
 HASH_BYTES = 32
+LARGEST, FAR = 1e6, 100.0
+"""No upload may have a larger norm, unless a limit is given; nor so many times the others'."""
 
 
 class Lost(Exception):
@@ -61,6 +63,7 @@ class Rounds:
         self.talks = protocol.talks(algorithm, protocol.theta_of(problem), problem.N)
         self.log = roster.log
         self.heard: dict[tuple[int, str], Any] = {}  # this round's uploads, by agent and memory
+        self.usual: dict[str, float] = {}  # the second largest norm of each exchange so far
         terms.check(problem.N)
         if algorithm.everybody and terms.on_missing == "reweight":
             raise InputError(f"on_missing = reweight goes on without those that are missing: {algorithm.everybody}")
@@ -122,7 +125,7 @@ class Rounds:
         """
         fewest, end, attempt = self.terms.fewest(len(wanted)), time.monotonic() + self.terms.patience, 1
         self.heard.clear()
-        # Nobody waits for a node that is known to be away, where its agent can be missed.
+        # Nobody waits for an agent that is known to be away, or to be silent, where it can be missed.
         who = wanted if fewest == len(wanted) else self._here(wanted, fewest)
         while True:
             try:
@@ -143,7 +146,7 @@ class Rounds:
         return new, took + (f", at attempt {attempt}" if attempt > 1 else "")
 
     def _here(self, wanted: list[int], fewest: int) -> list[int]:
-        here = self.roster.present(wanted)
+        here = self.roster.ready(wanted)
         return here if len(here) >= fewest else wanted
 
     def _attempt(self, run: ServerState, t: int, seed: int, who: list[int]) -> ServerState:
@@ -183,13 +186,38 @@ class Rounds:
             wire.check(message.arrays, talk.up_form)
             up = heard(e, restored("up", talk.up, message.arrays))
             arrays = arrays_of("up", up)
-            wire.check(arrays, wire.form_of(arrays), self.terms.norm_limit)
+            wire.check(arrays, wire.form_of(arrays), self.terms.norm_limit or LARGEST)
             self.heard[i, made[i]] = up
 
         new = {i: q for i, q in questions.items() if (i, made[i]) not in self.heard}
+        what = f"round {t + 1}, {e.name}"
         if new:
-            self._waited(new, check, f"round {t + 1}, {e.name}")
-        return [self.heard[i, made[i]] for i in questions]
+            self._waited(new, check, what)
+        ups = {i: self.heard[i, made[i]] for i in questions}
+        self._compared(e.name, ups, what)
+        return [*ups.values()]
+
+    def _compared(self, exchange: str, ups: dict[int, Any], what: str) -> None:
+        """Refuse an upload far beyond what the others send now and have sent: one site alone must not decide.
+
+        The limit is FAR times the second largest norm of any exchange so far, and at least FAR itself.
+        """
+        norms = {i: max((_norm(x) for x in arrays_of("up", up).values()), default=0.0) for i, up in ups.items()}
+        if self.terms.norm_limit is not None or len(norms) < 2:
+            return
+        usual = max(sorted(norms.values())[-2], self.usual.get(exchange, 0.0))
+        limit = FAR * max(1.0, usual)
+        far = {i: norm for i, norm in norms.items() if norm > limit}
+        if not far:
+            self.usual[exchange] = usual
+            return
+        words = f"the others' is at most {usual:.4g}, which allows {limit:.4g}; if it is right, set --norm-limit"
+        lacks = {i: Lack(f"its upload has norm {norm:.4g}; {words}", False) for i, norm in far.items()}
+        for i, lack in lacks.items():
+            self.log(f"{what}: agent {i}: {lack.words}")
+        if self.terms.on_missing == "reweight":
+            raise Lost(lacks)
+        raise Stopped(f"{what}: {Lost(lacks)}")
 
     def _waited(self, questions: dict[int, bytes], check: Check, what: str) -> None:
         """Ask, and ask those again who did not answer, as long as the terms allow it; `check` keeps what is good."""
@@ -244,6 +272,10 @@ class Rounds:
             except (Lost, Stopped) as error:  # a number for people is no reason to stop; what is not known is empty
                 self.log(f"J is not known: {error}")
         return Evaluation(values[0].mean()[None], unknown, unknown, values[1][None])
+
+
+def _norm(x: np.ndarray) -> float:
+    return float(np.linalg.norm(np.asarray(x, np.float64)))
 
 
 def _continued(start: Standing) -> ServerState:

@@ -12,12 +12,12 @@ from fastfedpg.experiment.algorithm import algorithm_of, with_opening
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.problem import Built, build_known, in_context, is_file, is_private
 from fastfedpg.federation import protocol
-from fastfedpg.federation.agent import Site
+from fastfedpg.federation.agent import QUESTIONS, Site
 from fastfedpg.federation.terms import Keys
 from fastfedpg.problems import user_function
 
 
-def build(config: Config, number: int, keys: Keys = "counter", tells: bool = True) -> Site:
+def build(config: Config, number: int, keys: Keys = "counter", tells: bool = True, questions: int = QUESTIONS) -> Site:
     """One agent's own part of what a configuration describes, checked."""
     algorithm = algorithm_of(config)
     built, N = _own(config, number) if is_private(config.problem) else _library(config, number)
@@ -35,7 +35,7 @@ def build(config: Config, number: int, keys: Keys = "counter", tells: bool = Tru
     context = getattr(built.known, "context", None)
     told = [] if context is None else [context.tolist()]
     settled = json.dumps([number, own, *told], default=str)
-    return Site(number, algorithm, problem, declared, tells, hashlib.sha256(settled.encode()).hexdigest())
+    return Site(number, algorithm, problem, declared, tells, questions, hashlib.sha256(settled.encode()).hexdigest())
 
 
 def _library(config: Config, number: int) -> tuple[Built, int]:

@@ -29,17 +29,27 @@ class Terms:
     patience: float = setting(
         3600.0, "run", "Seconds to wait for agents, or for the engine, before the run stops; it can be resumed."
     )
-    norm_limit: float = setting(1e6, "run", "The largest Euclidean norm of an array that an agent may send.")
+    norm_limit: float | None = setting(
+        None,
+        "run",
+        "The largest Euclidean norm of an array that an agent may send; unless given, 100 times what the others send.",
+    )
     evaluate: Literal["server", "agents", "none"] | None = setting(
         None,
         "run",
         "Who says what a policy is worth: the server, if it knows the problem; else each agent for itself; or nobody.",
     )
 
+    metrics_port: int | None = setting(
+        None, "run", "Tell Prometheus how the run goes, at this port of loopback; 0 takes one that is free."
+    )
+
     def check(self, N: int) -> None:
         """Everything that can be wrong before the first question."""
+        if self.metrics_port is not None and not 0 <= self.metrics_port <= 65535:
+            raise InputError(f"metrics_port = {self.metrics_port}; a port is a number from 0 to 65535")
         for name in ("timeout", "patience", "norm_limit"):
-            if not getattr(self, name) > 0:
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise InputError(f"{name} = {getattr(self, name):g}; it must be positive")
         for name in ("timeout", "patience"):
             if getattr(self, name) > 1e6:
@@ -58,10 +68,13 @@ class Terms:
 class Address:
     """Where the SuperLink is, and what proves that it is the right one."""
 
-    superlink: str = setting(
-        "127.0.0.1:8000", "run", "HOST:PORT of the SuperLink, as this machine reaches it: on loopback, behind no proxy."
+    superlink: str = setting("127.0.0.1:8000", "run", "HOST:PORT of the SuperLink, as this machine reaches it.")
+    ca: Path | None = setting(
+        None,
+        "run",
+        "The authority's certificate, ca.crt. Beside a server's stand the agents' public keys, agent-I.pub, and "
+        "superlink.secret.",
     )
-    ca: Path | None = setting(None, "run", "The authority's certificate, ca.crt.")
     insecure: bool = setting(
         False, "run", "Talk without TLS and without asking who nodes are: for trying things out on one machine."
     )

@@ -5,8 +5,8 @@ Neither this file nor `local` nor `flower` imports JAX: they run in processes th
 
 import json
 import struct
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
@@ -17,6 +17,7 @@ from fastfedpg.errors import InputError, printable
 ROOM = 16 * 1024
 """Bytes that a message may have beyond its arrays: the words, the names and the shapes."""
 
+T = TypeVar("T")
 Form: TypeAlias = dict[str, tuple[tuple[int, ...], str]]
 """Names, shapes and dtypes of the arrays that a message must have."""
 
@@ -38,14 +39,27 @@ def pack(about: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> b
     return save(plain, metadata={"about": json.dumps(about, separators=(",", ":"))})
 
 
+def about(data: bytes) -> dict[str, Any]:
+    """What a message says of itself, without its arrays."""
+    return _readable(data, lambda: _about(data))
+
+
 def unpack(data: bytes) -> Message:
     """The message that the bytes hold."""
+    return _readable(data, lambda: Message(_about(data), load(data)))
+
+
+def _about(data: bytes) -> dict[str, Any]:
+    (length,) = struct.unpack_from("<Q", data)
+    said = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["about"])
+    if not isinstance(said, dict):
+        raise Malformed("what it says of itself is no table")
+    return said
+
+
+def _readable(data: bytes, read: Callable[[], T]) -> T:
     try:
-        (length,) = struct.unpack_from("<Q", data)
-        about = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["about"])
-        if not isinstance(about, dict):
-            raise Malformed("what it says of itself is no table")
-        return Message(about, load(data))
+        return read()
     except (struct.error, ValueError, KeyError, TypeError, RecursionError, OverflowError, SafetensorError) as error:
         if isinstance(error, Malformed):
             raise

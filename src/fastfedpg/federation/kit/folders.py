@@ -3,11 +3,8 @@
 A kit holds secrets of all machines, so it is made where the authority's key is, and its folders part from there:
 
     OUT/authority    ca.key, ca.crt                       to a safe
-    OUT/server       certificate, public keys, units      to the server's machine
-    OUT/site-0 …     the node's key, units, agent.toml    to each site
-
-On a site two Unix users share one group, for one socket: the node, which executes whatever app the server ships, and
-the agent, which has the environment. Nothing else of the agent's is open to the node.
+    OUT/server       certificate, public keys, units, nginx's configuration     to the server's machine
+    OUT/site-0 …     the node's key, its unit, agent.toml                       to each site
 """
 
 import re
@@ -21,14 +18,13 @@ from typing import Any
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config, read_toml
-from fastfedpg.federation.kit import scripts, units
-from fastfedpg.federation.kit.machines import AUTHORITY, ETC, KIT, LOOPBACK, SERVER, SUPERLINK_PORT, KitPlan
-from fastfedpg.federation.roster import node_name
+from fastfedpg.federation.kit import texts
+from fastfedpg.federation.kit.machines import AUTHORITY, KIT, LOOPBACK, SERVER, KitPlan
 from fastfedpg.federation.terms import Keys
-from fastfedpg.federation.transport import flower_commands, keys
+from fastfedpg.federation.transport import keys
+from fastfedpg.federation.transport.keys import node_name
 from fastfedpg.files import write_atomically, write_text
 from fastfedpg.parameters import fit
-from fastfedpg.scratch import scratch_folder
 
 TRY = Config(problem="compromise-grid", oracle="gpomdp", baseline="leave-one-out", H=20, eta=2.0, B=32, K=50, rounds=3)
 """What a kit's settings say before they are filled in: a problem that every machine has, to see that all is well."""
@@ -159,23 +155,16 @@ def _public(i: int) -> str:
 
 
 def _names(plan: KitPlan) -> tuple[str, ...]:
-    """By which the server may be called; the SuperLink and the proxy call each other by loopback."""
+    """By which the server may be called; nginx and the run's server call the SuperLink by loopback."""
     return tuple(dict.fromkeys((*plan.server, LOOPBACK, "localhost")))
 
 
 def _server(folder: Path, authority: Path, plan: KitPlan) -> None:
     shutil.copy(authority / keys.CA, folder / keys.CA)
     keys.make_certificate(folder, authority, _names(plan))
-    # Flower's own configuration names files on the server's machine.
-    with scratch_folder() as home:
-        flower_commands.describe(home, f"{LOOPBACK}:{SUPERLINK_PORT}", ETC / SERVER / keys.CA)
-        shutil.copy(home / "config.toml", folder / "flower.toml")
+    keys.make_secret(folder)
     (folder / "server.toml").write_text(_settings(plan, "the server: all but `problem` and the oracle as at the sites"))
-    (folder / units.SUPERLINK).write_text(units.superlink_unit(plan))
-    (folder / units.PROXY).write_text(units.proxy_unit(plan))
-    _script(folder / scripts.AS_SERVER, scripts.as_server(plan))
-    _script(folder / scripts.REGISTER, scripts.register(plan))
-    _script(folder / scripts.INSTALL, scripts.install_server(plan))
+    _write(folder, texts.server_files(plan))
 
 
 def _site(folder: Path, i: int, plan: KitPlan, ca: Path) -> None:
@@ -184,9 +173,7 @@ def _site(folder: Path, i: int, plan: KitPlan, ca: Path) -> None:
     (folder / "agent.toml").write_text(
         _settings(plan, f'agent {i}: put this site\'s own problem here, for example\n# problem = "hospital:make"')
     )
-    (folder / units.NODE).write_text(units.node_unit(i, plan))
-    (folder / units.AGENT).write_text(units.agent_unit(i, plan))
-    _script(folder / scripts.INSTALL, scripts.install_site(i, plan))
+    _write(folder, texts.site_files(i, plan))
 
 
 def _settings(plan: KitPlan, what: str) -> str:
@@ -194,6 +181,7 @@ def _settings(plan: KitPlan, what: str) -> str:
     return f"# Settings of {what}\n{about}{replace(TRY, agents=plan.agents).to_toml()}"
 
 
-def _script(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o700)
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o700 if text.startswith("#!") else 0o644)

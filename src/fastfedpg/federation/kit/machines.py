@@ -9,14 +9,10 @@ import tomli_w
 
 from fastfedpg.errors import InputError
 from fastfedpg.federation.terms import Keys
-from fastfedpg.federation.transport import unix_socket
 
 KIT, AUTHORITY, SERVER = "kit.toml", "authority", "server"
-LOOPBACK, SUPERLINK_PORT, NODE_PORT = "127.0.0.1", 8000, 9094
-ETC, STATE, RUN = Path("/etc/fastfedpg"), Path("/var/lib"), Path("/run")
-HERE = "fastfedpg-server"
-"""The server's folders under /var/lib and /run."""
-
+LOOPBACK, SUPERLINK_PORT = "127.0.0.1", 8000
+ETC, STATE, RUN, CACHE = Path("/etc/fastfedpg"), Path("/var/lib"), Path("/run"), Path("/var/cache")
 LIMIT = 2**26
 
 
@@ -60,11 +56,6 @@ class KitPlan:
         host = self.server[0]
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
-    @property
-    def group(self) -> str:
-        """The group that a site's node and its agent share, for one socket."""
-        return f"{self.user}-socket"
-
     def to_toml(self) -> str:
         """As a file."""
         return tomli_w.dumps({**asdict(self), "server": [*self.server]})
@@ -88,10 +79,3 @@ def _address(text: str, name: str, wanted: str) -> ipaddress.IPv4Address | ipadd
         return ipaddress.ip_address(text)
     except ValueError:
         raise InputError(f"{name} = {text}; it must be {wanted}") from None
-
-
-def socket() -> Path:
-    """Where a site's node reaches its agent."""
-    path = RUN / "fastfedpg-agent" / "socket"
-    assert len(str(path)) <= unix_socket.LONGEST
-    return path

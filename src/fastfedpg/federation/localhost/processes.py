@@ -1,6 +1,6 @@
 """Processes that one process starts, keeps running, and ends; all of them, and what they started themselves."""
 
-import secrets
+import os
 import signal
 import subprocess
 import threading
@@ -28,14 +28,28 @@ class Started:
     log: Path
     stage: int = 0  # higher ones end first
     running: children.Child = field(init=False)
+    line: int | None = None  # the end of its lifeline that nobody else holds: killed, we take it with us
     ends: int = 0
     next: float = 0.0
 
     def start(self) -> None:
         """Start it, or start it again; a request to end that reaches the terminal does not reach it."""
         with append_regular(self.log) as log:
-            command = children.tie(self.words)
-            self.running = children.start(command, self.environment, stdout=log, stderr=subprocess.STDOUT)
+            # Each its own: the system keeps one group for a line's end, however many processes hold it.
+            theirs, ours = os.pipe()
+            how = {"stdout": log, "stderr": subprocess.STDOUT, "pass_fds": (theirs,)}
+            try:
+                self.running = children.start(children.tie(self.words, theirs), self.environment, **how)
+            finally:
+                os.close(theirs)
+                self.cut()
+                self.line = ours
+
+    def cut(self) -> None:
+        """Let go of its lifeline: what is still there is killed."""
+        if self.line is not None:
+            os.close(self.line)
+        self.line = None
 
 
 class Processes:
@@ -45,13 +59,10 @@ class Processes:
         self.logs, self.say = logs, say
         logs.mkdir(parents=True, exist_ok=True)
         self.started: dict[str, Started] = {}
-        self.mark = secrets.token_hex(8)
         self.over, self.ended = threading.Event(), threading.Event()
-        # The system ties a child to the thread that started it, so one thread starts them again for as long as we live.
         self.watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Processes":
-        self.guard = children.guard(self.mark)
         self.watcher.start()
         return self
 
@@ -60,11 +71,12 @@ class Processes:
         while not self.ended.is_set():  # a thread's join that is interrupted takes the thread for ended
             with suppress(KeyboardInterrupt):  # asked a second time to end: nothing may outlive us
                 self.ended.wait()
-        children.dismiss(self.guard)
+        for process in self.started.values():
+            process.cut()
 
     def start(self, name: str, words: list[str], environment: dict[str, str], stage: int = 0) -> Started:
         """Start a process under a name; what it prints goes to its own log."""
-        new = Started(name, words, children.mark_environment(environment, self.mark), self.logs / f"{name}.log", stage)
+        new = Started(name, words, environment, self.logs / f"{name}.log", stage)
         new.start()
         self.started[name] = new
         return new
@@ -85,7 +97,6 @@ class Processes:
                 for process in [*self.started.values()]:
                     self._look_after(process)
         finally:
-            # By this thread, while it lives: what it started again would end with it, before its children were noted.
             # The last stage first: a node says goodbye to its SuperLink, and is let in again at once the next time.
             try:
                 for stage in sorted({s.stage for s in self.started.values()}, reverse=True):

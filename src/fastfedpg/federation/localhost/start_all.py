@@ -1,8 +1,8 @@
-"""A whole federation on one machine, everything real: SuperLink, proxy, nodes and agents as processes."""
+"""A whole federation on one machine, everything real: a SuperLink, and agents as processes that call it."""
 
+import math
 import shutil
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,21 +10,19 @@ from typing import TypeAlias
 
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import Plan, run_folder
-from fastfedpg.federation.deployment import message_limit
 from fastfedpg.federation.localhost.processes import Processes
-from fastfedpg.federation.roster import node_name
 from fastfedpg.federation.terms import Address, Deployment, Keys
-from fastfedpg.federation.transport import flower_commands, keys, unix_socket
-from fastfedpg.federation.transport.superlink import unreachable
-from fastfedpg.scratch import scratch_folder
+from fastfedpg.federation.transport import flower_commands, keys
+from fastfedpg.federation.transport.flower_http import unreachable
+from fastfedpg.federation.transport.keys import node_name
 
 LOOPBACK = "127.0.0.1"
-START_SECONDS, AGENT_SECONDS = 120.0, 30.0
-"""To start anything at all; and for each agent that compiles at the same time as the others."""
-
+START_SECONDS = 120.0
+PROCESSES = 8
+"""More agents than that share processes."""
 
 Wrap: TypeAlias = Callable[[int, list[str]], list[str]]
-"""From an agent's number and its node's command to the command that is started."""
+"""From an agent's number and its command to the command that is started."""
 
 
 def unchanged(agent: int, words: list[str]) -> list[str]:
@@ -34,88 +32,62 @@ def unchanged(agent: int, words: list[str]) -> list[str]:
 
 @contextmanager
 def start_federation(
-    out: Path, planned: Plan, how: Deployment, say: Callable[[str], None], host: str = LOOPBACK, node: Wrap = unchanged
+    out: Path, planned: Plan, how: Deployment, say: Callable[[str], None], host: str = LOOPBACK, wrap: Wrap = unchanged
 ) -> Iterator[Address]:
     """Everything that a run needs beside its server; ended when the context is left, however that happens.
 
-    The SuperLink listens on loopback; nodes reach the proxy in front of it at `host`.
+    Nothing stands in front of the SuperLink. Other users of this machine can reach it, and with the authority's
+    certificate write to it; but a node counts only with an agent's key, an answer only with an agent's signature, and
+    a task is given only to who knows the secret.
     """
-    folder, agents, limit = out / run_folder.FEDERATION, planned.problem.N, message_limit(planned)
+    folder, N = out / run_folder.FEDERATION, planned.problem.N
     certificates = None if how.address.insecure else folder / "keys"
-    if certificates is not None and not (certificates / keys.KEY).exists():
+    if certificates is not None and not (certificates / keys.SECRET).exists():
         shutil.rmtree(certificates, ignore_errors=True)
-        make_keys(certificates, agents, host)
-    superlink_port, proxy_port, *node_ports = free_ports(2 + agents)
+        make_keys(certificates, N, host)
+    if certificates is not None:
+        keys.check_certificate(certificates / keys.CERTIFICATE, "the server's certificate")
     home, ca = folder / "flower", None if certificates is None else certificates / keys.CA
-    address = Address(f"{LOOPBACK}:{superlink_port}", ca, how.address.insecure)
+    address = Address(f"{host}:{free_port(host)}", ca, how.address.insecure)
     flower_commands.describe(home, address.superlink, ca)
-    with scratch_folder() as sockets, Processes(folder / "logs", say) as processes:
+    environment = flower_commands.environment(home)
+    with Processes(folder / "logs", say) as processes:
         say("starting the SuperLink")
-        words = flower_commands.superlink((LOOPBACK, superlink_port), folder / "superlink.db", certificates)
-        processes.start("superlink", words, flower_commands.environment(home))
-        for i in range(agents):
-            words = agent_words(out / "config.toml", i, sockets / str(i), folder / "agents" / str(i), how.keys)
-            processes.start(f"agent-{i}", words, flower_commands.environment(home))
+        words = flower_commands.superlink((host, int(address.superlink.rpartition(":")[2])), certificates)
+        processes.start("superlink", words, environment)
+        share = math.ceil(N / PROCESSES)
+        say(f"starting {N} agents")
+        for i in range(0, N, share):
+            words = agent_words(out / "config.toml", i, min(share, N - i), folder, address, how.keys)
+            processes.start(f"agent-{i}", wrap(i, words), environment, stage=1)
         processes.wait("superlink", lambda: not unreachable(address), START_SECONDS, "the SuperLink")
-        say(f"starting {agents} agents and their nodes")
-        words = proxy_words(f"{host}:{proxy_port}", address, certificates, limit)
-        processes.start("proxy", words, flower_commands.environment(home))
-        processes.wait("proxy", lambda: listens(host, proxy_port), START_SECONDS, "the proxy")
-        for i in range(agents):
-            key = None if certificates is None else certificates / node_name(i)
-            if key is not None:
-                flower_commands.register(home, key.with_name(key.name + ".pub"), node_name(i))
-            words = flower_commands.supernode(f"{host}:{proxy_port}", node_ports[i], sockets / str(i), limit, ca, key)
-            processes.start(f"node-{i}", node(i, words), flower_commands.environment(folder / f"flower-{i}"), stage=1)
-        for i in range(agents):
-            ready = lambda i=i: (sockets / str(i)).is_socket() and unix_socket.secret_of(sockets / str(i)).exists()
-            processes.wait(f"agent-{i}", ready, START_SECONDS + AGENT_SECONDS * agents, f"agent {i}")
         yield address
 
 
-def agent_words(config: Path, agent: int, socket: Path, state: Path, keys: Keys) -> list[str]:
-    """The command of an agent."""
+def agent_words(config: Path, agent: int, share: int, folder: Path, address: Address, how: Keys) -> list[str]:
+    """The command of an agent, or of several that share a process."""
     words = [flower_commands.program("fastfedpg"), "agent", "--config", str(config), "--agent", str(agent)]
-    return [*words, "--socket", str(socket), "--state", str(state), "--keys", keys]
+    words += ["--state", str(folder / "agents" / str(agent)), "--keys", how, "--superlink", address.superlink]
+    words += ["--share", str(share)] if share > 1 else []
+    if address.ca is None:
+        return [*words, "--insecure"]
+    return [*words, "--ca", str(address.ca), "--key", str(address.ca.parent / node_name(agent))]
 
 
 def make_keys(folder: Path, agents: int, host: str) -> None:
     """An authority, the server's certificate for this machine, and one key for each node."""
     folder.mkdir(mode=0o700)
     keys.make_authority(folder)
+    keys.make_secret(folder)
     for i in range(agents):
         keys.make_node_key(folder / node_name(i))
     keys.make_certificate(folder, folder, [*dict.fromkeys((LOOPBACK, "localhost", host))])
 
 
-def proxy_words(listen: str, address: Address, certificates: Path | None, limit: int) -> list[str]:
-    """The proxy's command: nodes reach the SuperLink through it alone."""
-    words = [flower_commands.program("fastfedpg"), "proxy", "--listen", listen, "--superlink", address.superlink]
-    words += ["--limit", str(limit)]
-    if certificates is None:
-        return [*words, "--insecure"]
-    names = {"--ca": keys.CA, "--certificate": keys.CERTIFICATE, "--key": keys.KEY}
-    return [*words, *(word for flag, name in names.items() for word in (flag, str(certificates / name)))]
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports on loopback that nobody uses."""
-    opened = []
+def free_port(host: str) -> int:
+    """A port that nobody uses."""
     try:
-        for _ in range(number):
-            opened.append(socket.create_server((LOOPBACK, 0)))
-        return [s.getsockname()[1] for s in opened]
+        with socket.create_server((host, 0)) as opened:
+            return int(opened.getsockname()[1])
     except OSError as error:
-        raise InputError(f"no free port on {LOOPBACK}: {error.strerror}") from None
-    finally:
-        for s in opened:
-            s.close()
-
-
-def listens(host: str, port: int) -> bool:
-    """Whether somebody listens there."""
-    try:
-        socket.create_connection((host, port), timeout=1).close()
-    except (OSError, ssl.SSLError):
-        return False
-    return True
+        raise InputError(f"no free port on {host}: {error.strerror}") from None

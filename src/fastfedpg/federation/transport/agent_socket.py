@@ -2,9 +2,9 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from fastfedpg.federation.agent import Agent
 from fastfedpg.federation.transport import unix_socket
 
 LOG = logging.getLogger("fastfedpg.agent")
@@ -13,17 +13,19 @@ PAUSE_SECONDS = 0.5
 QUESTION_SECONDS = 60.0
 
 
-def answer_callers(agent: Agent, listener: unix_socket.Listener, stop: threading.Event) -> None:
+def answer_callers(
+    answer: Callable[[bytes], bytes], limit: int, listener: unix_socket.Listener, stop: threading.Event
+) -> None:
     """Answer one question after another until told to stop; the one in hand is finished first."""
     one_at_a_time = threading.Lock()
     callers = threading.Semaphore(CALLERS)
 
     def attend(caller: Connection) -> None:
         try:
-            question = unix_socket.receive(caller, agent.limit, QUESTION_SECONDS)
+            question = unix_socket.receive(caller, limit, QUESTION_SECONDS)
             with one_at_a_time:
-                answer = agent.answer(question)
-            unix_socket.send(caller, answer)
+                said = answer(question)
+            unix_socket.send(caller, said)
         except (unix_socket.Closed, TimeoutError) as error:
             LOG.warning("a caller went away, or asked for too much: %s", error)
         finally:

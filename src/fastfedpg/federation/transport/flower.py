@@ -1,26 +1,26 @@
-"""The engine seam, on Flower: two thin apps that carry bytes. The only file that imports flwr.
+"""Flower's messages with our bytes in them, and the app for Flower's own SuperNode, which carries them to an agent.
 
-    server  <-- local socket -->  ServerApp  <-- Flower -->  ClientApp  <-- local socket -->  agent
-
-An engine has `nodes()` and `ask(questions, seconds)`; `offer_engine` takes one to the server, over a local socket.
-Another engine is another file like this one.
+A site needs neither app nor SuperNode: `node.py` is its node. Where SuperNodes are there already, they run this app,
+which brings each question to the agent's socket; it imports no JAX, since it lives for one message.
 """
 
-import time
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from flwr.app import Array, ArrayRecord, Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app.message import make_message, remove_content_from_message
+from flwr.app.metadata import Metadata
 from flwr.clientapp import ClientApp
+from flwr.common.serde import message_to_proto
+from flwr.proto.message_pb2 import ObjectTree, PushObjectRequest
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
 
-from fastfedpg import children
 from fastfedpg.federation.transport import unix_socket
-from fastfedpg.federation.transport.engine import Answer, Failure, offer_engine
 
-POLL_SECONDS = 0.05
-TYPE = "query"
-NAME = "message"
+TYPE, NAME = "query", "message"
 SILENT = 1000
 """An error code of our own, beside Flower's."""
 
@@ -28,71 +28,80 @@ client_app = ClientApp()
 server_app = ServerApp()
 
 
+@server_app.main()
+def _main(grid: Grid, context: Context) -> None:
+    """The run's server is the process that started it; somebody else has taken its task."""
+    raise RuntimeError("this run's server takes its task itself: start the SuperLink with --isolation process")
+
+
 @client_app.query()
 def _deliver(message: Message, context: Context) -> Message:
     """Carry a question to the site's own agent, and its answer back; the node's configuration says where it is."""
     try:
-        with unix_socket.dial(Path(str(context.node_config["socket"]))) as connection:
-            unix_socket.send(connection, _bytes(message))
-            # After its time nobody wants the answer; the agent has stored it for the next question.
-            answer = unix_socket.receive(connection, int(context.node_config["limit"]), message.metadata.ttl)
+        question = message.content.config_records[NAME][NAME]
+        assert isinstance(question, bytes)
+        socket, limit = Path(str(context.node_config["socket"])), int(context.node_config["limit"])
+        # After its time nobody wants the answer; the agent has stored it for the next question.
+        answer = unix_socket.ask(socket, question, limit, message.metadata.ttl)
     except (unix_socket.Closed, TimeoutError):  # where the socket is, is nobody's business
         return Message(Error(SILENT, "the site's agent does not answer"), reply_to=message)
-    return Message(_content(answer), reply_to=message)
+    return Message(content(answer), reply_to=message)
 
 
-@server_app.main()
-def _main(grid: Grid, context: Context) -> None:
-    """Offer Flower's grid to the server, as long as it listens."""
-    children.end_with_parent()  # without its SuperLink a ServerApp tries for ever to say goodbye
-    path = Path(str(context.run_config["socket"]))
-    offer_engine(FlowerEngine(grid), unix_socket.dial(path), int(context.run_config["limit"]))
+class Parcel(NamedTuple):
+    """A message as Flower sends it: its head, the tree of its objects, and their contents in the order of sending.
+
+    The bytes themselves come last. Whoever finds them there needs no other object, and may confirm at once.
+    """
+
+    head: Any
+    tree: ObjectTree
+    objects: dict[str, bytes]
+
+    @property
+    def name(self) -> str:
+        """Flower's identifier of the message."""
+        return str(self.head.metadata.message_id)
 
 
-class FlowerEngine:
-    """Flower's grid as an engine."""
-
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-
-    def nodes(self) -> dict[int, str]:
-        """Who is there: node numbers, and the names under which their keys were registered."""
-        return {n.node_id: n.name for n in self.grid.get_nodes()}
-
-    def ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
-        """Every answer as it comes, until all are here or the time is over."""
-        end = time.monotonic() + seconds
-        # Asked one by one: a message that can't be pushed is then known by its node.
-        waiting: dict[str, int] = {}
-        for node, question in questions.items():
-            pushed = [*self.grid.push_messages([Message(_content(question), node, TYPE, ttl=seconds)])]
-            if pushed and pushed[0] is not None:
-                waiting[pushed[0]] = node
-            else:
-                yield Answer(node, Failure("the message could not be sent"))
-        while waiting:
-            for reply in self.grid.pull_messages([*waiting]):
-                if reply.metadata.reply_to_message_id not in waiting:
-                    continue
-                node = waiting.pop(reply.metadata.reply_to_message_id)
-                yield Answer(node, _failure(reply) if reply.has_error() else _bytes(reply))
-            if time.monotonic() > end:  # asked at least once, however long the pushing took
-                return
-            time.sleep(POLL_SECONDS if waiting else 0)
+def parcel(metadata: Metadata, data: bytes | Error) -> Parcel:
+    """A message with these bytes."""
+    error = isinstance(data, Error)
+    made = make_message(metadata, error=data) if error else make_message(metadata, content(data))  # type: ignore[arg-type]
+    with no_object_id_recompute():
+        made.metadata.__dict__["_message_id"] = made.object_id
+        objects = {name: found.deflate() for name, found in reversed(get_all_nested_objects(made).items())}
+        return Parcel(message_to_proto(remove_content_from_message(made)), get_object_tree(made), objects)
 
 
-def _failure(reply: Message) -> Failure:
-    if reply.error.code == SILENT:
-        return Failure(reply.error.reason)
-    return Failure(f"Flower's error {reply.error.code}: {reply.error.reason}")
+def push_objects(client: Any, node: Any, run: int, pushed: Any, parcels: Iterable[Parcel]) -> None:
+    """Send what the SuperLink wants of the messages that were just announced to it, in their order."""
+    wanted, about = {*pushed.objects_to_push}, {"node": node, "run_id": run, "session_id": pushed.session_id}
+    for one in parcels:
+        for name, content in one.objects.items():
+            if name in wanted:
+                client.PushObject(PushObjectRequest(object_id=name, object_content=content, **about))
 
 
-def _content(data: bytes) -> RecordDict:
-    return RecordDict({NAME: ArrayRecord({NAME: Array("uint8", (len(data),), "fastfedpg", data)})})
+def leaf(tree: ObjectTree) -> str:
+    """The object that holds the bytes, in the tree of a message that has one record."""
+    while tree.children:
+        if len(tree.children) > 1:
+            raise ValueError("a message with more than one record")
+        tree = tree.children[0]
+    return tree.object_id
 
 
-def _bytes(message: Message) -> bytes:
-    try:
-        return message.content.array_records[NAME][NAME].data
-    except KeyError:
-        return b""
+def opened(name: str, found: bytes) -> bytes:
+    """The bytes of an object, if it is what its name says."""
+    if hashlib.sha256(found).hexdigest() != name:
+        raise ValueError("an object that is not what its name says")
+    data = ConfigRecord.inflate(found).get(NAME)
+    if not isinstance(data, bytes):
+        raise ValueError("a record without bytes")
+    return data
+
+
+def content(data: bytes) -> RecordDict:
+    """Bytes as a message's content: one record, so that a message is three objects."""
+    return RecordDict({NAME: ConfigRecord({NAME: data})})

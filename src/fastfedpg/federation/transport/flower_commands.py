@@ -1,12 +1,9 @@
-"""Flower's commands as they are used here: their words, their environment, and what they answer."""
+"""Flower's commands as they are used here: their words and their environment."""
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
@@ -23,7 +20,6 @@ QUIET = {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
     "PYTHONUNBUFFERED": "1",
 }
-APP = Path(__file__).parent / "app"
 
 
 def program(name: str) -> str:
@@ -41,21 +37,24 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, **QUIET, "PATH": path, "FLWR_HOME": str(home.absolute())}
 
 
-def superlink(address: tuple[str, int], database: Path, certificates: Path | None) -> list[str]:
-    """The SuperLink, on loopback; with certificates it asks every node for a registered key."""
+def superlink(address: tuple[str, int], certificates: Path | None) -> list[str]:
+    """The SuperLink, on loopback; with certificates it asks every node for a registered key.
+
+    It starts no process, and keeps its state in memory: nothing of it is needed after it was started again.
+    """
     host, port = address
-    words = [program("flower-superlink"), "--host", host, "--port", str(port), "--database", str(database)]
-    words += ["--disable-runtime-dependency-installation"]
+    words = [program("flower-superlink"), "--host", host, "--port", str(port), "--isolation", "process"]
     if certificates is None:
         return [*words, "--insecure"]
+    words += ["--superexec-auth-secret-file", str(certificates / keys.SECRET), "--enable-supernode-auth"]
     words += ["--ssl-ca-certfile", str(certificates / keys.CA), "--ssl-certfile", str(certificates / keys.CERTIFICATE)]
-    return [*words, "--ssl-keyfile", str(certificates / keys.KEY), "--enable-supernode-auth"]
+    return [*words, "--ssl-keyfile", str(certificates / keys.KEY)]
 
 
 def supernode(
     superlink: str, port: int, socket: Path, limit: int, ca: Path | None = None, key: Path | None = None
 ) -> list[str]:
-    """A site's node; its configuration, which the server can't change, names the agent's socket."""
+    """Flower's own node, in the place of ours: its configuration, which the server can't change, names the socket."""
     words = [program("flower-supernode"), "--superlink", superlink, "--host", "127.0.0.1", "--port", str(port)]
     words += ["--node-config", f'socket="{socket}" limit={limit}']
     if ca is None or key is None:
@@ -69,43 +68,3 @@ def describe(home: Path, superlink: str, ca: Path | None) -> None:
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     table = {"superlink": {"default": SUPERLINK_NAME, SUPERLINK_NAME: {"address": superlink, **trust}}}
     (home / "config.toml").write_text(tomli_w.dumps(table))
-
-
-def flwr(home: Path, *words: str, seconds: float = 60.0) -> dict[str, Any]:
-    """One of the `flwr` command's answers."""
-    command = [program("flwr"), *words, "--format", "json"]
-    try:
-        done = subprocess.run(
-            command, env=environment(home), capture_output=True, text=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise FlowerError(f"no answer within {seconds:g} s") from None
-    try:
-        said = json.loads(done.stdout[done.stdout.index("{") :])
-    except ValueError:
-        said = {"success": False, "error-message": (done.stdout + done.stderr).strip()[-500:]}
-    if not said.get("success"):
-        raise FlowerError(str(said.get("error-message") or said))
-    return said
-
-
-class FlowerError(OSError):
-    """A command of Flower that did not do what it was asked."""
-
-
-def submit(home: Path, socket: Path, limit: int) -> str:
-    """Start the app that carries bytes; its ServerApp calls at the socket."""
-    copy = home / "app"
-    shutil.copytree(APP, copy, dirs_exist_ok=True)
-    said = flwr(home, "run", str(copy), SUPERLINK_NAME, "-c", f'socket="{socket}" limit={limit}')
-    return str(said["run-id"])
-
-
-def register(home: Path, public_key: Path, name: str) -> str:
-    """Let a node take part; the same key again is no error, nor is an expelled one's: Flower says the same of both."""
-    try:
-        return str(flwr(home, "supernode", "register", str(public_key), SUPERLINK_NAME, "--name", name)["node-id"])
-    except FlowerError as error:
-        if "already" not in str(error):
-            raise
-        return ""

@@ -1,20 +1,33 @@
 """Certificates and keys: an authority of one's own, the server's certificate, and a key for every site's node."""
 
+import hashlib
 import ipaddress
+import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeAlias
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fastfedpg.errors import InputError
 from fastfedpg.files import read_bytes, write_secret
 
 DAYS, AUTHORITY_DAYS = 365, 3650
-CA, CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "server.pem", "server.key"
+SIGNATURE_BYTES = 96
+PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey
+CA, CA_KEY, CERTIFICATE, KEY, SECRET = "ca.crt", "ca.key", "server.pem", "server.key", "superlink.secret"
+"""The last is what the server proves to its SuperLink that it knows; the others are in PEM."""
+
+
+def node_name(agent: int) -> str:
+    """The name of an agent's key: it speaks for one agent only."""
+    return f"agent-{agent}"
 
 
 def check_secret(path: Path) -> Path:
@@ -63,6 +76,94 @@ def make_node_key(path: Path) -> None:
     write_secret(path, key.private_bytes(serialization.Encoding.PEM, form, plain))
     public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     path.with_name(path.name + ".pub").write_bytes(key.public_key().public_bytes(*public) + b"\n")
+
+
+def make_secret(folder: Path) -> None:
+    """The SuperLink's secret."""
+    write_secret(folder / SECRET, secrets.token_hex(32).encode())
+
+
+def read_secret(folder: Path) -> bytes:
+    """The SuperLink's secret."""
+    return read_bytes(check_secret(folder / SECRET))
+
+
+def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A node's or an agent's key, which nobody else can read."""
+    try:
+        key = serialization.load_ssh_private_key(read_bytes(check_secret(path)), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path}: not a private key as `fastfedpg kit` makes it ({error})") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InputError(f"{path}: a key of another kind; take one that `fastfedpg kit` made")
+    return key
+
+
+def public_keys(folder: Path, kind: str = "agent") -> dict[int, ec.EllipticCurvePublicKey]:
+    """The agents' public keys in a server's folder, by number; no two may be the same."""
+    found: dict[int, ec.EllipticCurvePublicKey] = {}
+    for path in sorted(folder.glob(f"{kind}-*.pub")):
+        number = path.stem.removeprefix(f"{kind}-")
+        if not number.isdecimal():
+            continue
+        try:
+            key = serialization.load_ssh_public_key(read_bytes(path))
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise InputError(f"{path}: not a public key ({error})") from None
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InputError(f"{path}: a key of another kind; take one that `fastfedpg kit` made")
+        twin = [i for i, other in found.items() if other == key]
+        if twin:
+            raise InputError(f"{path}: the same key as {kind} {twin[0]}'s; each number needs a key of its own")
+        found[int(number)] = key
+    return found
+
+
+def node_keys(folder: Path) -> dict[bytes, int]:
+    """Which agent each node speaks for, by its key in PEM: the agent's own; where the two are apart, the node's."""
+    both = {**public_keys(folder), **public_keys(folder, "node")}
+    form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return {key.public_bytes(*form): i for i, key in both.items()}
+
+
+def sign(key: ec.EllipticCurvePrivateKey, question: bytes, answer: bytes) -> bytes:
+    """An answer with the signature of it and of what was asked, so that it is good for no other question."""
+    r, s = decode_dss_signature(key.sign(_both(question, answer), ec.ECDSA(hashes.SHA256())))
+    size = (key.key_size + 7) // 8
+    return b"".join((answer, r.to_bytes(size, "big"), s.to_bytes(size, "big")))
+
+
+def signed_by(key: ec.EllipticCurvePublicKey, question: bytes, content: bytes) -> bytes | None:
+    """The answer, if this key has signed it as an answer to this question."""
+    size = (key.key_size + 7) // 8
+    if len(content) < 2 * size:
+        return None
+    answer, mark = content[: -2 * size], content[-2 * size :]
+    signature = encode_dss_signature(int.from_bytes(mark[:size], "big"), int.from_bytes(mark[size:], "big"))
+    try:
+        key.verify(signature, _both(question, answer), ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        return None
+    return answer
+
+
+def check_certificate(path: Path, what: str) -> Path:
+    """The path of a certificate, if it is one and its time has come and is not over."""
+    try:
+        found = x509.load_pem_x509_certificate(read_bytes(path))
+    except OSError as error:
+        raise InputError(f"{path}: {what} is needed here, but: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{path}: not {what} in PEM") from None
+    now = datetime.now(UTC)
+    if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
+        when = f"good from {found.not_valid_before_utc:%Y-%m-%d} to {found.not_valid_after_utc:%Y-%m-%d}"
+        raise InputError(f"{path}: {what} that is out of date ({when}); `fastfedpg kit … --add certificate` makes one")
+    return path
+
+
+def _both(question: bytes, answer: bytes) -> bytes:
+    return b"fastfedpg answer" + hashlib.sha256(question).digest() + hashlib.sha256(answer).digest()
 
 
 def _key() -> ec.EllipticCurvePrivateKey:

@@ -1,73 +1,196 @@
-"""The server's way to its engine: the SuperLink, an app started there, and the socket at which that app calls back."""
+"""The server at its SuperLink: it admits the agents' keys, starts a run, takes the run's task itself, and asks nodes.
 
-import ssl
+A SuperLink with `--isolation process` starts no process. Whoever proves to know its secret may take a task, and no task
+but that of our own app is taken here. Nothing that it keeps is needed after it was started again: the keys are admitted
+anew, and another run goes on where the last one was.
+"""
+
+import hashlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
+from flwr.app.metadata import Metadata
+from flwr.cli.build import build_fab_from_disk
+from flwr.common.constant import SUPERLINK_NODE_ID, SubStatus
+from flwr.common.serde import fab_to_proto
+from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    GetNodesRequest,
+    PullAppMessagesRequest,
+    PullTaskInputRequest,
+    PushAppMessagesRequest,
+    PushTaskOutputRequest,
+    SendTaskHeartbeatRequest,
+)
+from flwr.supercore.control.control_http_client import ControlHttpClient
+from flwr.supercore.fab import Fab
+from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, SuperExecAuthHttpInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
 
-from fastfedpg.errors import InputError, Stopped
+from fastfedpg.errors import Stopped
 from fastfedpg.federation.terms import Address
-from fastfedpg.federation.transport import flower_commands, unix_socket
-from fastfedpg.federation.transport.engine import RemoteEngine
+from fastfedpg.federation.transport import keys
+from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Pace, Seen
+from fastfedpg.federation.transport.flower import SILENT, TYPE, leaf, opened, parcel, push_objects
+from fastfedpg.federation.transport.flower_http import client, said
 
-CALL_SECONDS = 60.0
-PAUSE_SECONDS = 2.0
+APP = Path(__file__).parent / "app"
+TASK_SECONDS, HEARTBEAT_SECONDS, PAUSE_SECONDS, LOOK_SECONDS = 20.0, 5.0, 1.0, 1.0
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
-def check(address: Address) -> None:
-    """Refuse an address at which no SuperLink answers, or not the right one."""
-    address.check()
-    if address.ca is not None:
+def connect(address: Address, limit: int, seconds: float, say: Callable[[str], None]) -> "SuperLinkEngine":
+    """An engine, waited for that long: the SuperLink may be on its way up again."""
+    end, before = time.monotonic() + seconds, ""
+    while True:
         try:
-            ssl.create_default_context(cafile=str(address.ca))
-        except OSError as error:
-            raise InputError(f"--ca {address.ca}: not a certificate that can be read ({error})") from None
-    why = unreachable(address)
-    if why:
-        raise InputError(f"no SuperLink at {address.superlink}: {why}; is it running? --superlink says where it is")
+            engine = SuperLinkEngine(address, limit)
+            say(f"connected to the SuperLink at {address.superlink} (Flower's run {engine.run})")
+            return engine
+        except EngineLost as error:
+            why = str(error)
+        if why != before:
+            say(f"no engine yet: {why}")
+            before = why
+        if time.monotonic() > end:
+            raise Stopped(f"no engine at {address.superlink} within {seconds:g} s: {why}")
+        time.sleep(PAUSE_SECONDS)
 
 
-def unreachable(address: Address) -> str:
-    """Why nobody answers there, in words; nothing if somebody does."""
-    url = f"{'http' if address.insecure else 'https'}://{address.superlink}/health"
-    try:
-        trust = False if address.ca is None else ssl.create_default_context(cafile=str(address.ca))
-        httpx.get(url, verify=trust, trust_env=False, timeout=5).raise_for_status()
-    except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
-        return f"{address.ca}: {error}" if isinstance(error, OSError) else str(error) or type(error).__name__
-    return ""
+class SuperLinkEngine:
+    """A run of our app at a SuperLink, whose ServerApp this process is."""
 
+    def __init__(self, address: Address, limit: int) -> None:
+        self.address, self.limit, self.here, self.pace = address, limit, Node(node_id=SUPERLINK_NODE_ID), Pace()
+        self.over = threading.Event()
+        self.agents = {} if address.ca is None else keys.node_keys(address.ca.parent)
+        with _lost():
+            self.run, token = self._begun()
+            self.runtime = client(RuntimeHttpClient, address, [RuntimeTokenHttpInterceptor(token)])
+            self.runtime.PullTaskInput(PullTaskInputRequest())
+        threading.Thread(target=self._beat, daemon=True).start()
 
-class SuperLinkConnector:
-    """Connects to the engine, and again when it was lost."""
+    def nodes(self) -> dict[int, Seen]:
+        """Who is there: nodes with an agent's key; where there are no keys, all of them."""
+        with _lost():
+            found = self.runtime.GetNodes(GetNodesRequest()).nodes
+        agent = lambda node: self.agents.get(node.public_key)
+        return {
+            node.node_id: Seen(agent(node), node.last_activated_at)
+            for node in found
+            if self.address.ca is None or agent(node) is not None
+        }
 
-    def __init__(self, address: Address, home: Path, socket: Path, limit: int, say: Callable[[str], None]) -> None:
-        self.address, self.home, self.limit, self.say = address, home, limit, say
-        flower_commands.describe(home, address.superlink, address.ca)
-        self.listener = unix_socket.Listener(socket)
+    def ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
+        """Every answer as it comes, until all are here or the time is over; a node that comes anew has lost its one."""
+        with _lost():
+            yield from self._ask(questions, seconds)
 
-    def connect(self, seconds: float) -> RemoteEngine:
-        """An engine, waited for that long: the SuperLink may be on its way up again."""
-        end, said = time.monotonic() + seconds, ""
+    def _ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
+        end, looked, before = time.monotonic() + seconds, time.monotonic(), self.nodes()
+        waiting = self._push(questions, seconds)
+        self.pace.begin()
+        while waiting:
+            time.sleep(min(self.pace.pause(), max(0.0, end - time.monotonic())))
+            heard = self.runtime.PullMessages(PullAppMessagesRequest(message_ids=[*waiting]))
+            for head, tree in zip(heard.messages_list, heard.message_object_trees, strict=True):
+                node = waiting.pop(head.metadata.reply_to_message_id, None)
+                if node is None:
+                    continue
+                yield Answer(node, self._content(head, tree))
+            if waiting and time.monotonic() - looked > LOOK_SECONDS:
+                looked, now = time.monotonic(), self.nodes()
+                for name, node in [*waiting.items()]:
+                    if node in now and now[node].since != before.get(node, now[node]).since:
+                        del waiting[name]
+                        yield Answer(node, Failure("its node was started again"))
+            if time.monotonic() > end:  # looked at least once, however long the pushing took
+                return
+
+    def _push(self, questions: Mapping[int, bytes], seconds: float) -> dict[str, int]:
+        about = lambda node: Metadata(self.run, "", SUPERLINK_NODE_ID, node, "", "", time.time(), seconds, TYPE)
+        parcels = {node: parcel(about(node), question) for node, question in questions.items()}
+        if not parcels:
+            return {}
+        every = [*parcels.values()]
+        pushed = self.runtime.PushMessages(
+            PushAppMessagesRequest(messages_list=[p.head for p in every], message_object_trees=[p.tree for p in every])
+        )
+        push_objects(self.runtime, self.here, self.run, pushed, every)
+        return {one.name: node for node, one in parcels.items()}
+
+    def _content(self, head: object, tree: object) -> bytes | Failure:
+        """The bytes of an answer, which are gone from the SuperLink when they are here."""
+        if head.HasField("error"):  # type: ignore[attr-defined]
+            code, reason = head.error.code, head.error.reason  # type: ignore[attr-defined]
+            return Failure(reason if code == SILENT else f"Flower's error {code}: {reason}")
+        name, end = leaf(tree), time.monotonic() + TASK_SECONDS  # type: ignore[arg-type]
         while True:
-            try:
-                run = flower_commands.submit(self.home, self.listener.path, self.limit)
-                connection = self.listener.accept(CALL_SECONDS)
-                if connection is not None:
-                    self.say(f"connected to the SuperLink at {self.address.superlink} (Flower's run {run})")
-                    return RemoteEngine(connection, self.limit)
-                why = f"Flower's run {run} did not call within {CALL_SECONDS:g} s; `flwr log {run}` says more"
-            except flower_commands.FlowerError as error:
-                why = str(error).strip().replace("\n", " ")
-            if why != said:
-                self.say(f"no engine yet: {why}")
-                said = why
-            if time.monotonic() > end:
-                raise Stopped(f"no engine at {self.address.superlink} within {seconds:g} s: {why}")
-            time.sleep(PAUSE_SECONDS)
+            found = self.runtime.PullObject(PullObjectRequest(node=self.here, run_id=self.run, object_id=name))
+            if found.object_available:
+                break
+            if not found.object_found or time.monotonic() > end:
+                return Failure("its answer was not sent to the end")
+            time.sleep(0.01)
+        self.runtime.ConfirmMessageReceived(
+            ConfirmMessageReceivedRequest(node=self.here, run_id=self.run, message_object_id=tree.object_id)  # type: ignore[attr-defined]
+        )
+        if len(found.object_content) > self.limit:
+            return Failure(f"its answer has {len(found.object_content):,} bytes; the limit is {self.limit:,}")
+        try:
+            return opened(name, found.object_content)
+        except ValueError as error:
+            return Failure(f"its answer is {error}")
 
     def close(self) -> None:
-        """Nobody can call any more."""
-        self.listener.close()
+        """The run is over."""
+        self.over.set()
+        with suppress(httpx.HTTPError, OSError):
+            self.runtime.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.COMPLETED, details=""))
+        self.runtime.close()
+
+    def _begun(self) -> tuple[int, str]:
+        """A new run, and the token of its task."""
+        fab = build_fab_from_disk(APP)
+        name = hashlib.sha256(fab).hexdigest()
+        with client(ControlHttpClient, self.address) as control:
+            for key, agent in self.agents.items():
+                try:
+                    control.RegisterNode(RegisterNodeRequest(public_key=key, name=keys.node_name(agent)))
+                except httpx.HTTPStatusError as error:  # it is there already, or was struck off: Flower says the same
+                    if error.response.status_code >= 500:
+                        raise
+            run = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(name, fab, {})))).run_id
+        signed = [] if self.address.ca is None else [keys.read_secret(self.address.ca.parent)]
+        auth = [SuperExecAuthHttpInterceptor(master_secret=s, protected_methods={ACQUIRE}) for s in signed]
+        end = time.monotonic() + TASK_SECONDS
+        with client(RuntimeHttpClient, self.address, auth) as runtime:
+            while time.monotonic() < end:
+                found = runtime.AcquireTask(AcquireTaskRequest(agentapp_fab_hashes=[name]))
+                if found.HasField("task") and found.task.run_id == run:
+                    return run, found.token
+                time.sleep(0.05)
+        raise EngineLost(f"run {run} was taken by another; start the SuperLink with --isolation process")
+
+    def _beat(self) -> None:
+        while not self.over.wait(HEARTBEAT_SECONDS):
+            with suppress(httpx.HTTPError, RuntimeError):
+                self.runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+
+class _lost:
+    """Whatever HTTP says is the loss of the engine."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx.HTTPError | RuntimeError):
+            raise EngineLost(said(error)) from None

@@ -138,6 +138,13 @@ def dial(path: Path) -> Connection:
         opened.close()  # nothing is left to close where the connection has taken it over
 
 
+def ask(path: Path, question: bytes, largest: int, seconds: float | None = None) -> bytes:
+    """Call, ask, and take the answer away."""
+    with dial(path) as connection:
+        send(connection, question)
+        return receive(connection, largest, seconds)
+
+
 def receive(connection: Connection, largest: int, seconds: float | None = None) -> bytes:
     """The next bytes, if they come in time and are not too many."""
     try:

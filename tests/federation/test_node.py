@@ -1,0 +1,267 @@
+"""Agents' own nodes and the server's own engine at a real SuperLink over TLS, all in one process."""
+
+import logging
+import shutil
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
+
+import uvicorn
+from flwr.superlink.main import create_app
+
+from fastfedpg import InputError
+from fastfedpg.errors import Stopped
+from fastfedpg.federation import hosting
+from fastfedpg.federation.roster import Roster
+from fastfedpg.federation.rounds import Rounds
+from fastfedpg.federation.terms import Address, Terms
+from fastfedpg.federation.transport import flower_http, keys, superlink
+from fastfedpg.federation.transport.node import Node
+from fastfedpg.runtime import Schedule
+from fastfedpg.runtime.run_state import unheard
+from grid import RUN, agents_of, declared
+from sites import EVERYBODY, EXACT, FAST, ROUNDS, N, by_hand
+
+LIMIT = 2**20
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Flower's own
+
+
+class Link:
+    """Flower's SuperLink as `flower-superlink --isolation process` would be, on a thread; it can be started again."""
+
+    def __init__(self, folder):
+        with socket.create_server(("127.0.0.1", 0)) as opened:
+            self.port = opened.getsockname()[1]
+        self.folder, self.address = folder, Address(f"127.0.0.1:{self.port}", folder / keys.CA)
+        self.start()
+
+    def start(self):
+        """With empty state, as always."""
+        self.app = create_app()
+        self.app.state.enable_supernode_auth = True
+        self.app.state.superexec_auth_secret = keys.read_secret(self.folder)
+        tls = {"ssl_certfile": self.folder / keys.CERTIFICATE, "ssl_keyfile": self.folder / keys.KEY}
+        plain = {"log_config": None, "log_level": "critical", "ws": "none", "http": "h11", "loop": "asyncio"}
+        config = uvicorn.Config(self.app, "127.0.0.1", self.port, **plain, **tls)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()
+        while not self.server.started:
+            assert self.thread.is_alive()
+            time.sleep(0.01)
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    keys.make_authority(folder)
+    keys.make_certificate(folder, folder, ["127.0.0.1"])
+    keys.make_secret(folder)
+    for i in range(N):
+        keys.make_node_key(folder / keys.node_name(i))
+    return folder
+
+
+@pytest.fixture
+def link(authority, monkeypatch):
+    monkeypatch.setattr(superlink, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(superlink, "LOOK_SECONDS", 0.1)
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    there = Link(authority)
+    yield there
+    there.stop()
+
+
+@contextmanager
+def attending(link, answers, tmp_path):
+    """Nodes that answer with these functions, each with its agent's key."""
+    stop = threading.Event()
+    threads = []
+    for i, answer in answers.items():
+        (tmp_path / f"node-{i}").mkdir(exist_ok=True)
+        node = Node(link.address, link.folder / keys.node_name(i), tmp_path / f"node-{i}")
+        threads.append(threading.Thread(target=_until_it_dies, args=(node, answer, stop)))
+        threads[-1].start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+class Dies(BaseException):
+    """A process that is killed says nothing more."""
+
+
+def _until_it_dies(node, answer, stop):
+    with suppress(Dies):
+        node.attend(answer, LIMIT, stop)
+
+
+def signed(link, agent, i):
+    private = keys.private_key(link.folder / keys.node_name(i))
+    return lambda question: keys.sign(private, question, agent.answer(question))
+
+
+def deployed(link, tick=unheard, log=None, **terms):
+    """theta after a run."""
+    log = [] if log is None else log
+    known = keys.public_keys(link.folder)
+    opened = lambda i, question, content: keys.signed_by(known[i], question, content)
+    connect = lambda seconds: superlink.connect(link.address, LIMIT, seconds, log.append)
+    people = Roster(connect, RUN, declared(EXACT), N, 60.0, log.append, opened=opened)
+    rounds = Rounds(people, EXACT, FAST, Terms(**{"evaluate": "server", "timeout": 60.0} | terms), 0.0)
+    try:
+        return [*rounds.records(Schedule(ROUNDS), tick)][-1].theta[0]
+    finally:
+        people.close()
+
+
+def test_a_run_leaves_nothing_at_a_superlink_that_starts_again_in_its_middle(link, tmp_path):
+    """After round 1 it has forgotten keys, nodes and run: all come back by themselves, and theta is as by hand.
+
+    What agents send is gone from it once it was fetched, and so is what they were sent.
+    """
+    agents, log = agents_of(EXACT, FAST, tmp_path), []
+
+    def tick(done, standing):
+        assert len(link.app.state.linkstate_factory.state().object_store) == 0
+        if done == 1:
+            link.stop()
+            link.start()
+
+    with attending(link, {i: signed(link, a, i) for i, a in enumerate(agents)}, tmp_path):
+        theta = deployed(link, tick, log)
+    np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
+    assert sum("the engine was lost" in words for words in log) == 1, log
+    assert sum(words.startswith("connected to the SuperLink") for words in log) == 2
+
+
+def test_a_node_that_was_killed_is_let_in_at_once_and_asked_again(link, tmp_path):
+    """It dies with a question in hand, without a word, and comes back with the number that it wrote down."""
+    agents, log, deaths = agents_of(EXACT, FAST, tmp_path), [], []
+    answers = {i: signed(link, a, i) for i, a in enumerate(agents)}
+
+    def dies(question):
+        if len(deaths) == 0 and b"local" in question:
+            deaths.append(time.monotonic())
+            raise Dies
+        return answers[1](question)
+
+    def again():
+        while not deaths and not stop.is_set():
+            time.sleep(0.02)
+        _until_it_dies(Node(link.address, link.folder / keys.node_name(1), tmp_path / "node-1"), answers[1], stop)
+
+    with attending(link, {**answers, 1: dies}, tmp_path) as stop:
+        thread = threading.Thread(target=again)
+        thread.start()
+        theta = deployed(link, log=log)
+        stop.set()
+        thread.join()
+    np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
+    # Whoever looks first says it: we, by the time of its activation, or the SuperLink, by a heartbeat that is missing.
+    lost = ("agent 1: its node was started again", "agent 1: Flower's error 5")
+    assert any(each in words for words in log for each in lost), log
+
+
+def test_who_has_a_nodes_connection_but_not_the_agents_key_can_not_answer_for_it(link, tmp_path):
+    """The node is agent 1's, the signature is agent 2's, or is that of another answer: neither counts."""
+    agents = agents_of(EXACT, FAST, tmp_path)
+    answers = {i: signed(link, a, i) for i, a in enumerate(agents)}
+    old = []
+
+    def replayed(question):
+        old.append(answers[1](question))
+        return old[0]
+
+    with attending(link, {**answers, 1: signed(link, agents[1], 2)}, tmp_path) as stop:
+        with pytest.raises(InputError, match=r"^agent 1: it is not signed by agent 1's key$"):
+            deployed(link)
+        stop.set()
+    with (
+        attending(link, {**answers, 1: replayed}, tmp_path),
+        pytest.raises(Stopped, match="round 1, gradient: agent 1: it is not signed by agent 1's key"),
+    ):
+        deployed(link)
+
+
+def test_without_the_secret_no_task_and_without_a_known_key_no_question(link, tmp_path):
+    """Who has the authority's certificate alone may write to the SuperLink, and is asked nothing."""
+    for name in (keys.CA,):
+        (tmp_path / name).write_bytes((link.folder / name).read_bytes())
+    keys.make_secret(tmp_path)
+    keys.make_node_key(tmp_path / keys.node_name(0))
+    address = link.address
+    with pytest.raises(superlink.EngineLost, match=r"^401"):
+        superlink.SuperLinkEngine(Address(address.superlink, tmp_path / keys.CA), LIMIT)  # its key is admitted before
+    asked, stop = [], threading.Event()
+    stranger = Node(address, tmp_path / keys.node_name(0), tmp_path)
+    thread = threading.Thread(target=stranger.attend, args=(lambda q: asked.append(q) or b"", LIMIT, stop))
+    thread.start()
+    agents = agents_of(EXACT, FAST, tmp_path / "agents")
+    with attending(link, {i: signed(link, a, i) for i, a in enumerate(agents)}, tmp_path):
+        theta = deployed(link)
+    stop.set()
+    thread.join()
+    np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
+    assert stranger.number.node_id, "it is connected"
+    assert asked == []
+
+
+def test_a_signature_is_of_one_question_and_one_answer(tmp_path):
+    keys.make_node_key(tmp_path / "a")
+    private = keys.private_key(tmp_path / "a")
+    content = keys.sign(private, b"q", b"answer")
+    assert len(content) == len(b"answer") + keys.SIGNATURE_BYTES
+    assert keys.signed_by(private.public_key(), b"q", content) == b"answer"
+    assert keys.signed_by(private.public_key(), b"p", content) is None
+    assert keys.signed_by(private.public_key(), b"q", b"b" + content[1:]) is None
+    assert keys.signed_by(private.public_key(), b"q", content[:50]) is None
+
+
+@pytest.mark.parametrize("wrong", ["readable", "old", "version", "twice", "missing", "no secret"])
+def test_what_is_wrong_with_keys_certificates_and_versions_is_named_before_anything_starts(
+    wrong, authority, tmp_path, monkeypatch
+):
+    for path in authority.iterdir():
+        shutil.copy(path, tmp_path)
+    address = Address("127.0.0.1:9", tmp_path / keys.CA)
+    monkeypatch.setattr(flower_http, "unreachable", lambda address: "")
+    monkeypatch.setattr(flower_http, "flower_version", lambda address: "1.39.0" if wrong == "version" else "1.41.9")
+    if wrong == "readable":
+        (tmp_path / "agent-0").chmod(0o644)
+    elif wrong == "old":
+        monkeypatch.setattr(keys, "AUTHORITY_DAYS", -1 / 1440)
+        keys.make_authority(tmp_path)
+    elif wrong == "twice":
+        shutil.copy(tmp_path / "agent-0.pub", tmp_path / "agent-1.pub")
+    elif wrong == "missing":
+        (tmp_path / "agent-2.pub").unlink()
+    elif wrong == "no secret":
+        (tmp_path / keys.SECRET).unlink()
+    words = {
+        "readable": "agent-0: a private key that others can read",
+        "old": "ca.crt: the authority's certificate that is out of date",
+        "version": "is Flower 1.39.0, and here is 1.41",
+        "twice": "agent-1.pub: the same key as agent 0's",
+        "missing": "agent-2.pub: agent 2's key is not there",
+        "no secret": "superlink.secret: No such file",
+    }[wrong]
+    if wrong in ("readable", "old"):
+        with pytest.raises(InputError, match=words):
+            hosting._node(address, tmp_path / "agent-0", tmp_path / "state")
+    if wrong != "readable":
+        with pytest.raises(InputError, match=words):
+            flower_http.check(address, N)
