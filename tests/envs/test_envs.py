@@ -103,12 +103,13 @@ def test_rewards_and_observations_stay_where_they_are_said_to(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_source_tells_every_argument(family):
+    """But for what policies are told of their office, which is an array of its own."""
     maker = FAMILIES[family]
     made = maker(agents=3, gamma=0.5)
     assert made.N == 3
     assert made.only(1).N == 1
     names = maker.__code__.co_varnames[: maker.__code__.co_argcount]
-    assert all(f"{name}=" in made.source for name in names)
+    assert all(f"{name}=" in made.source for name in names if name != "context")
     assert {maker.__annotations__[name] for name in names} <= {int, float, bool}
     with pytest.raises(InputError, match="at least one"):
         maker(agents=0)
@@ -440,10 +441,13 @@ def test_frames():
     envs = pendulum.pendulum(agents=3)
     assert isinstance(envs, Environments)
     policy = linear(envs.observations, envs.actions)
-    frames = envs.frames(policy, np.zeros(policy.size), 0, 1, 4)
+    frames = envs.frames(envs.tasks, policy, np.zeros(policy.size), 0, 1, 4)
     assert [frame.shape for frame in frames] == [(320, 320, 3)] * 5
     assert frames[0].dtype == np.uint8
     assert not np.array_equal(frames[0][:280], frames[4][:280])
+    still, alone, other = np.zeros(policy.size), envs.only(2), envs.only(0)
+    mine, theirs = (np.asarray(x.frames(x.tasks, policy, still, 0, 1, 1)) for x in (alone, other))
+    assert not np.array_equal(mine, theirs), "one agent alone is filmed with its own task"
 
 
 @pytest.mark.parametrize(
@@ -457,8 +461,8 @@ def test_frames():
 def test_scenes_show_the_state_and_the_agents_own_goal(scene, tasks, first, last):
     """An episode that ended after one of two steps has two frames."""
     seen, alive = np.array([[first, last, last]], float), np.array([[True, False]])
-    frames = drawing.filmed(lambda *given: Episodes(seen, 0, 0, alive, 0), np.array(tasks), scene)
-    one, other = (frames(None, np.zeros(1), agent, 0, 2) for agent in range(2))
+    frames = drawing.filmed(lambda *given: Episodes(seen, 0, 0, alive, 0), scene)
+    one, other = (frames(np.array(tasks), None, np.zeros(1), agent, 0, 2) for agent in range(2))
     assert len(one) == len(other) == 2
     assert not np.array_equal(one[0][:280], one[1][:280])
     assert not np.array_equal(one[0], other[0])
@@ -476,4 +480,4 @@ def test_frames_need_matplotlib(monkeypatch):
     policy = linear(envs.observations, envs.actions)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(InputError, match=r"pip install 'fastfedpg\[plot\]'"):
-        envs.frames(policy, np.zeros(policy.size), 0, 0, 2)
+        envs.frames(envs.tasks, policy, np.zeros(policy.size), 0, 0, 2)

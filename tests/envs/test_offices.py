@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from fastfedpg.crossed import crossed
+from fastfedpg.envs import with_context
 from fastfedpg.envs.catalogue import fabric, heat_pump, office, office_years, weather
 from fastfedpg.envs.catalogue.office_rules import Programme, fixed, optimal_start, programmed, setback
-from fastfedpg.envs.catalogue.offices import SEEN, Moment, advance, observe, offices, offices_with
+from fastfedpg.envs.catalogue.offices import SEEN, Moment, advance, observe, offices, offices_with, told
 from fastfedpg.errors import InputError
 
 
@@ -112,33 +113,33 @@ def test_cold_makes_heat_dear():
     assert -heat_pump.PUMP < hot.power < 0
 
 
-def test_an_offices_own_numbers_are_inputs():
-    """From -1 to 1 and in the tasks' order; without `context` nobody sees them, and equal buildings tell nothing."""
+def test_an_offices_own_numbers_are_its_context():
+    """From -1 to 1 and in the tasks' order; without `context` nobody is told, and equal buildings tell nothing."""
     made = offices(agents=9, spread=0.2, context=True)
-    told = made.tasks.context
+    (place, rows), own = made.tasks, made.context
     assert made.observations.width == len(SEEN) + 5 == 17
-    assert (np.abs(told) <= 1 + 1e-12).all()
-    np.testing.assert_allclose(told[:, 0], made.tasks.preferred - 21.5)
-    np.testing.assert_allclose(told[:, 1], np.linspace(-1, 1, 9), atol=1e-12)  # weights are in equal ratios
-    np.testing.assert_allclose(told[:, 2], np.log(made.tasks.fabric.loss) / np.log(1.2), atol=1e-12)
-    for i in (0, 5):
-        seen = observe(jax.tree.map(lambda x: x[i], made.tasks), at())
-        np.testing.assert_allclose(seen[len(SEEN) :], told[i])
+    assert (np.abs(own) <= 1 + 1e-12).all()
+    np.testing.assert_array_equal(rows, own)
+    np.testing.assert_allclose(own[:, 0], place.preferred - 21.5)
+    np.testing.assert_allclose(own[:, 1], np.linspace(-1, 1, 9), atol=1e-12)  # weights are in equal ratios
+    np.testing.assert_allclose(own[:, 2], np.log(place.fabric.loss) / np.log(1.2), atol=1e-12)
     assert offices(agents=9, context=True).observations.width == len(SEEN) + 2
     assert offices(agents=9, spread=0.2).observations.width == len(SEEN)
-    assert offices_with(2, 0.1, 0.1, 0.0, True).context[:, 1].tolist() == [0, 0]
+    assert told(offices_with(2, 0.1, 0.1, 0.0), 0.1, 0.1, 0.0)[:, 1].tolist() == [0, 0]
+    with pytest.raises(InputError, match="its agents have a context already"):  # --context beside context=true
+        with_context(made, own)
 
 
 def test_people_are_seen_coming():
     """At 20:00 on a Thursday in twelve hours; at noon in one; on Friday evening not before AHEAD."""
-    one = jax.tree.map(lambda x: x[0], offices_with(1, 0.02, 0.5, 0.0, False))
+    one = jax.tree.map(lambda x: x[0], offices_with(1, 0.02, 0.5, 0.0))
     hours = [12 * (1 - float(observe(one, at(24 * day + hour))[10])) for day, hour in ((3, 20), (1, 12), (4, 19))]
     np.testing.assert_allclose(hours, [12, 1, 24], atol=1e-9)
 
 
 def test_optimal_start_is_earlier_in_the_cold():
     """One hour, and one for each degree below 20: at 17 degrees four hours before people come, at 20 degrees one."""
-    one = jax.tree.map(lambda x: x[0], offices_with(1, 0.02, 0.5, 0.0, False))
+    one = jax.tree.map(lambda x: x[0], offices_with(1, 0.02, 0.5, 0.0))
     set_to = lambda hour, air: float(office.setpoints(optimal_start(21.0)(observe(one, at(hour, air)), None))[0])
     assert [set_to(hour, 17.0) for hour in (3, 4, 7, 8, 17, 18)] == pytest.approx([16, 20, 20, 20, 20, 16])
     assert [set_to(hour, 20.0) for hour in (4, 6, 7)] == pytest.approx([16, 16, 20])
@@ -147,7 +148,7 @@ def test_optimal_start_is_earlier_in_the_cold():
 @cache
 def judged():
     """Three offices with three rules in 60 days of two weathers, and a log of the second rule's."""
-    places = offices_with(3, 0.02, 0.5, 0.3, False)
+    places = offices_with(3, 0.02, 0.5, 0.3)
     rules = {
         "fixed": lambda place, own: fixed(place.preferred),
         "setback": lambda place, own: setback(place.preferred),

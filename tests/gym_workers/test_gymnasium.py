@@ -358,23 +358,23 @@ def running(pid):
 def test_pictures(make):
     """Those of every second step are every second one; one agent alone is drawn and named as it was."""
     envs, theta = make([Line, partial(Line, "raises"), lambda: Line()]), np.array([0.0, 50.0])
-    pictures = envs.frames(WALK, theta, 0, 7, 20, 1)
+    pictures = envs.frames(envs.tasks, WALK, theta, 0, 7, 20, 1)
     assert pictures[0].shape == (4, 5, 3)
     assert [int(x[0, 0, 0]) for x in pictures[-2:]] == [9, 10]
-    some = envs.only(0).frames(WALK, theta, 0, 7, 20, 2)
+    some = envs.only(0).frames(None, WALK, theta, 0, 7, 20, 2)
     assert len(pictures) > 3
     assert same(some, pictures[::2])
     with pytest.raises(InputError, match="agent 2: its render_mode is None; give its factory a parameter render_mode"):
-        envs.only(2).frames(WALK, np.array([0.0, 1.0]), 0, 7, 20, 1)
+        envs.only(2).frames(None, WALK, np.array([0.0, 1.0]), 0, 7, 20, 1)
     with pytest.raises(InputError, match="theta has entries that are no numbers"):
-        envs.frames(WALK, theta * np.nan, 0, 7, 20, 1)
+        envs.frames(envs.tasks, WALK, theta * np.nan, 0, 7, 20, 1)
 
 
 def test_drawings_are_made_of_every_so_many_steps_and_see_all():
     seen, drawn = np.arange(6.0).reshape(1, 6, 1), []
     play = lambda *given: Episodes(seen, 0, 0, np.ones((1, 5), bool), 0)
-    frames = drawing.filmed(play, np.zeros(1), lambda *given: lambda x: drawn.append(float(x[0])))
-    assert len(frames(None, np.zeros(1), 0, 0, 5, 2)) == 3
+    frames = drawing.filmed(play, lambda *given: lambda x: drawn.append(float(x[0])))
+    assert len(frames(np.zeros(1), None, np.zeros(1), 0, 0, 5, 2)) == 3
     assert drawn == [0, 1, 2, 3, 4, 5]
 
 
@@ -439,7 +439,7 @@ def test_choices_that_overflow_are_the_policys_fault():
     """Warnings are errors here, and none is given."""
     envs, beat = rollout.Singles(Line), [0, 0]
     out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones((2, 3), bool)
-    wild = lambda theta, o, noise: np.exp(theta * (1 + 0 * noise)), lambda choice: choice
+    wild = lambda theta, o, noise: np.exp(theta * (1 + 0 * noise)), lambda choice: choice, 0
     rollout.play(envs, wild, np.full(1, 1e3), np.zeros((2, 3, 1)), [0, 1], out, (-9, 9), beat)
     observations, choices, rewards, alive, terminated = out
     assert np.isnan(observations).all()

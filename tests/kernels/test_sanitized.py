@@ -31,7 +31,8 @@ def build(folder, more=(), change=None):
         assert text.count(change[0]) == 1
         source = folder / "rollouts.c"
         source.write_text(text.replace(*change))
-        (folder / "weigh.h").write_bytes(library.SOURCES[1].read_bytes())
+        for header in library.SOURCES[2:]:
+            (folder / header.name).write_bytes(header.read_bytes())
     made, flags = folder / "driver.so", [flag for flag in library.FLAGS if flag not in ("-O3", "-march=native")]
     words = ["gcc", *flags, *FLAGS, *more, f'-DSOURCE="{source}"', "-I", jax.ffi.include_dir()]
     done = subprocess.run([*words, str(HERE / "driver.c"), "-o", str(made)], capture_output=True, text=True)

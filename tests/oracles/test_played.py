@@ -11,6 +11,7 @@ import reference as ref
 from fastfedpg import Config, Diverged, InputError, fast_fedpg, loop, scaffold_pg, simulate, with_oracle
 from fastfedpg.core import estimate, key_for
 from fastfedpg.envs import Env, Environments, Episodes, Step, play
+from fastfedpg.envs.catalogue.point_mass import point_mass
 from fastfedpg.experiment.plan import plan
 from fastfedpg.oracles import critic
 from fastfedpg.policies import linear, mlp, table
@@ -53,7 +54,10 @@ def said(policy, theta, kept):
     return kept.centre + kept.scale * critic.forward(kept.network, lambda M: policy.enter(theta, seen, M))
 
 
-@pytest.mark.parametrize(("problem", "tau"), [(DENSE, 0.0), (SPARSE, 0.3)], ids=["dense", "sparse with entropy"])
+@pytest.mark.parametrize(
+    ("problem", "tau"),
+    [pytest.param(DENSE, 0.0, id="dense", marks=pytest.mark.long), pytest.param(SPARSE, 0.3, id="sparse with entropy")],
+)
 def test_means_are_the_exact_truncated_gradients(problem, tau):
     """4,000 estimates of 8 episodes: each of d coordinates within 4.5 standard errors, for two agents and four oracles.
 
@@ -149,7 +153,7 @@ def small(oracle, policy=None, **settings):
     return with_policy(as_environments(SMALL), policy or tabular(SMALL), oracle, K=3, B=4, **settings)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param("reinforce", marks=pytest.mark.long), "leave-one-out", "critic"])
 def test_the_loop_and_the_simulation_agree(name):
     """Two of three agents take part: thetas, values, steps and all that agents keep, the critic too, to 1e-9."""
     oracle, settings, algorithm = RUNS[name]
@@ -329,6 +333,24 @@ def test_reward_scale_scales_gradients_and_no_result():
     assert np.abs(g[0]).max() > 0.01
 
 
+def test_a_policy_is_worth_what_its_likeliest_actions_are():
+    """By the mode the spread has no part in J; by chance it has, but for a spread of exp(-60), where both agree."""
+    envs = point_mass(agents=1)
+    policy = linear(envs.observations, envs.actions)
+    theta = np.tile(np.linspace(-1, 1, policy.size), (2, 1))
+    theta[:, -2:] = [[-60.0], [0.0]]
+    chance, mode = (
+        with_policy(envs, policy, B=1, K=5, episodes=2, evaluate=how).evaluate(theta, [0, 0]).J
+        for how in ("sampled", "mode")
+    )
+    assert mode[0] == mode[1]
+    np.testing.assert_allclose(chance[0], mode[0], rtol=1e-12)
+    assert abs(chance[1] - mode[1]) > 1e-3
+    own = policy._replace(choose=lambda theta, observation, noise: noise)
+    with pytest.raises(InputError, match="deterministic actions need a policy of fastfedpg"):
+        with_policy(envs, own, B=1, evaluate="mode")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -360,7 +382,7 @@ def test_one_episode_has_no_others():
         ),
         (
             {"oracle": "gpomdp"},
-            r"problem 'point-mass' is played by a policy .*--policy \(table, linear, fourier, mlp, cnn, bits\)",
+            r"problem 'point-mass' is played by a policy .*--policy \(table, linear, fourier, mlp, cnn, gru, bits\)",
         ),
         ({"oracle": "gpomdp", "policy": "linar"}, "unknown policy 'linar'; did you mean 'linear'"),
         ({"oracle": "gpomdp", "policy": "table"}, "a table has a row for each: take linear or mlp"),

@@ -125,7 +125,7 @@ def test_parts_are_a_partition_in_each_epoch_and_their_mean_is_the_whole():
     assert (np.asarray(order)[:4] != np.asarray(order)[4:8]).any()
     parts = [oracle.gradient(theta, own, oracle.replay.part(batch, row)) for row in order[:4]]
     np.testing.assert_allclose(np.mean(parts, axis=0), oracle.gradient(theta, own, batch), atol=1e-12)
-    np.testing.assert_allclose(rows_of(batch).old[:3], batch.old[0, :3])
+    np.testing.assert_allclose(rows_of(game_of(scripted()), batch).old[:3], batch.old[0, :3])
 
 
 def test_no_more_steps_are_taken_once_the_policy_is_too_far():

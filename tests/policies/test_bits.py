@@ -85,7 +85,7 @@ def test_choices_have_their_probabilities():
     pi = probabilities(policy, theta, 2)[1]
     share = np.bincount(drawn, minlength=4) / n
     assert (np.abs(share - pi) < 5 * np.sqrt(pi * (1 - pi) / n)).all()
-    likeliest = policy.parts.head.likeliest(theta, policy.parts.network.output(np, theta, np.array([[1.0]])))
+    likeliest = policy.parts.head.likeliest(np, theta, policy.parts.network.output(np, theta, np.array([[1.0]])))
     assert int(likeliest[0, 0]) == pi.argmax()
 
 

@@ -81,7 +81,7 @@ def agree(name: str, found, observations, policy, theta) -> None:
             chosen = np.broadcast_to(np.array(choice, float), (len(observations), len(choice)))
             there = np.exp(policy.log_prob(theta, observations, chosen))
             np.testing.assert_allclose(here, there, rtol=0, atol=1e-12, err_msg=name)
-    likeliest = policy.parts.head.likeliest(theta, policy.parts.network.output(np, theta, observations))
+    likeliest = policy.parts.head.likeliest(np, theta, policy.parts.network.output(np, theta, observations))
     np.testing.assert_allclose(found["act"], policy.action(likeliest), rtol=1e-12, atol=1e-12, err_msg=name)
 
 

@@ -424,7 +424,7 @@ def test_all_of_a_carts_track_is_told_apart_after_normalisation():
     [
         (
             ("mpl", BOX, Discrete(2)),
-            "policy 'mpl'; did you mean 'mlp'? (known: table, linear, fourier, mlp, cnn, bits)",
+            "policy 'mpl'; did you mean 'mlp'? (known: table, linear, fourier, mlp, cnn, gru, bits)",
         ),
         (("mlp", BOX, Discrete(2), False, {"hiden": 3}), "'hiden'; did you mean 'hidden'? (known: hidden, log_std, "),
         (("table", BOX, Discrete(2)), "Box of 3 numbers (-inf to inf); a table has a row for each: take linear or mlp"),

@@ -44,10 +44,10 @@ def with_context(environments: Environments, context: Any) -> Environments:
         played = inner(told, task[0], jnp.concatenate([jnp.asarray(theta), own]), key, B, K, **how)
         return played._replace(observations=beside(jnp, space, played.observations, own))
 
-    def drawn(policy: Policy, theta: np.ndarray, agent: int, *how: Any) -> list[np.ndarray]:
+    def drawn(tasks: Any, policy: Policy, theta: np.ndarray, agent: int, *how: Any) -> list[np.ndarray]:
         assert frames is not None
-        both = np.concatenate([theta, rows[agent].astype(np.asarray(theta).dtype)])
-        return frames(informed(policy, space, columns), both, agent, *how)
+        both = np.concatenate([theta, tasks[1][agent].astype(np.asarray(theta).dtype)])
+        return frames(tasks[0], informed(policy, space, columns), both, agent, *how)
 
     return replace(
         environments,

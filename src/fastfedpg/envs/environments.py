@@ -26,8 +26,9 @@ Play = Callable[..., Episodes]
 """play(policy, task, theta, key, B, K, restart=False): B episodes of at most K steps, under jit and vmap. With
 `restart` B lanes of K steps, in which one episode follows the other."""
 
-Frames = Callable[[Policy, np.ndarray, int, int, int, int], list[np.ndarray]]
-"""frames(policy, theta, agent, seed, K, every): an episode, a picture for `every` steps, (height, width, 3) bytes."""
+Frames = Callable[[Any, Policy, np.ndarray, int, int, int, int], list[np.ndarray]]
+"""frames(tasks, policy, theta, agent, seed, K, every): an episode of one of all tasks, a picture for `every` steps,
+(height, width, 3) bytes."""
 
 
 @dataclass(frozen=True, eq=False)

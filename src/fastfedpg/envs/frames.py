@@ -18,13 +18,15 @@ Scene = Callable[[Any, Any, Any], Update]
 """scene(axes, task, all tasks): draws what stands still, and gives what moves the rest to an observation."""
 
 
-def filmed(play: Play, tasks: Any, scene: Scene) -> Frames:
+def filmed(play: Play, scene: Scene) -> Frames:
     """The `frames` of environments whose observations show all there is to see.
 
     The first frame is the observation before the first step; with every = 1 there is one frame more than steps.
     """
 
-    def frames(policy: Policy, theta: np.ndarray, agent: int, seed: int, K: int, every: int = 1) -> list[np.ndarray]:
+    def frames(
+        tasks: Any, policy: Policy, theta: np.ndarray, agent: int, seed: int, K: int, every: int = 1
+    ) -> list[np.ndarray]:
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure

@@ -40,6 +40,14 @@ class Env(NamedTuple):
     actions: Space
 
 
+def chosen(policy: Policy, theta: Theta, observation: Any, kept: Any, noise: Any) -> tuple[Any, Any]:
+    """A policy's choice, and what it keeps for the next one."""
+    if not policy.memory:
+        return policy.choose(theta, observation, noise), kept
+    both = policy.choose(theta, jnp.concatenate([observation, kept], -1), noise)
+    return both[..., : -policy.memory], both[..., -policy.memory :]
+
+
 def play(
     env: Env, policy: Policy, task: Task, theta: Theta, key: RngKey, B: int, K: int, restart: bool = False
 ) -> Episodes:
@@ -52,9 +60,9 @@ def play(
         noise = policy.noise(acting, (K,), theta.dtype)
 
         def step(carry: Any, given: Any) -> tuple[Any, Any]:
-            state, observation, alive = carry
+            state, observation, alive, kept = carry
             noise, k = given
-            choice = policy.choose(theta, observation, noise)
+            choice, kept = chosen(policy, theta, observation, kept, noise)
             new = env.step(task, state, policy.action(choice), jax.random.fold_in(moving, k))
             keep = lambda a, b: jax.tree.map(lambda x, y: jnp.where(alive, x, y), a, b)
             other = (state, observation)
@@ -63,10 +71,11 @@ def play(
                 other = (state, begun.astype(theta.dtype))
             state, after = keep((new.state, new.observation.astype(theta.dtype)), other)
             reward, ends = jnp.where(alive, new.reward, 0).astype(theta.dtype), alive & new.terminated
-            return (state, after, ~ends if restart else alive & ~ends), (observation, choice, reward, alive, ends)
+            going = ~ends if restart else alive & ~ends
+            return (state, after, going, jnp.where(alive, kept, 0)), (observation, choice, reward, alive, ends)
 
-        carry = (state, first.astype(theta.dtype), jnp.bool_(True))
-        (_, last, _), (seen, choices, rewards, taken, ends) = lax.scan(step, carry, (noise, jnp.arange(K)))
+        carry = (state, first.astype(theta.dtype), jnp.bool_(True), jnp.zeros(policy.memory, theta.dtype))
+        (_, last, *_), (seen, choices, rewards, taken, ends) = lax.scan(step, carry, (noise, jnp.arange(K)))
         return Episodes(jnp.concatenate([seen, last[None]]), choices, rewards, taken, ends)
 
     return jax.vmap(lambda j: one(jax.random.fold_in(key, j)))(jnp.arange(B))

@@ -1,26 +1,20 @@
 """Gymnasium's environments as those of agents: played by processes beside JAX, on all cores."""
 
 import ast
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fastfedpg.core import RngKey, Task, Theta
 from fastfedpg.envs.environments import Environments
-from fastfedpg.envs.episodes import Episodes
 from fastfedpg.envs.fingerprint import told
 from fastfedpg.errors import EnvironmentFailed, InputError, missing_extra
 from fastfedpg.gym_workers import make_env
-from fastfedpg.gym_workers.host_callback import call_host
+from fastfedpg.gym_workers.playing import frames, play
 from fastfedpg.gym_workers.pool import LARGEST, Pool, cores
 from fastfedpg.gym_workers.worker_handle import Job, Sent, pickled
 from fastfedpg.memory import check_fits
-from fastfedpg.policies import Policy
 from fastfedpg.spaces import Space, said
 
 Factory = Callable[..., Any]
@@ -119,10 +113,10 @@ def _together(agents: Sequence[PickledAgent], pool: Pool, **common: Any) -> Envi
         **common,
         tasks=np.arange(len(agents), dtype=np.int32),
         agents=tuple(x.wants or f"agent {i}" for i, x in enumerate(agents)),
-        play=partial(_play, pool, tuple(x.part for x in agents), limits, widths),
+        play=partial(play, pool, tuple(x.part for x in agents), limits, widths),
         source=f"gymnasium {_gymnasium().__version__}: {'; '.join(x.words for x in agents)}",
         host_error=pool.host_error,
-        frames=partial(_frames, pool),
+        frames=partial(frames, pool),
         release=pool.release,
         one=one,
     )
@@ -249,54 +243,3 @@ def _short(env: Any) -> str:
 
 def _words(env: Any, reward: Any) -> str:
     return f"{env if isinstance(env, str) else told(env)}{f' with {told(reward)}' if reward else ''}"
-
-
-def _play(
-    pool: Pool,
-    parts: tuple[int, ...],
-    limits: tuple[float, float],
-    widths: tuple[int, int],
-    policy: Policy,
-    task: Task,
-    theta: Theta,
-    key: RngKey,
-    B: int,
-    K: int,
-    restart: bool = False,
-) -> Episodes:
-    """B episodes; the reset's seed and the policy's noise of each come from its own number, whatever B is."""
-
-    def trajectory(j: Any) -> tuple[Any, Any]:
-        start, acting = jax.random.split(jax.random.fold_in(key, j))
-        return jax.random.bits(start, dtype=jnp.uint32) >> 1, policy.noise(acting, (K,), theta.dtype)
-
-    seeds, noise = jax.vmap(trajectory)(jnp.arange(B))
-    sent = pickled((policy.choose, policy.action), "the policy")
-    o, a = widths
-    real = partial(jax.ShapeDtypeStruct, dtype=theta.dtype)
-    flag = partial(jax.ShapeDtypeStruct, dtype=jnp.bool_)
-    shapes = (real((B, K + 1, o)), real((B, K, a)), real((B, K)), flag((B, K)), flag((B, K)))
-    host = partial(pool.play, sent, limits, parts, K, widths, restart)
-    return Episodes(*call_host(host, shapes, theta, jnp.asarray(task, jnp.int32), seeds, noise))
-
-
-def _frames(
-    pool: Pool, policy: Policy, theta: np.ndarray, agent: int, seed: int, K: int, every: int = 1
-) -> list[np.ndarray]:
-    """Pictures of one episode, drawn by a process of its own."""
-    theta = np.asarray(theta)
-    if not np.isfinite(theta).all():
-        raise InputError("theta has entries that are no numbers: the policy has diverged, and can't be drawn")
-    noise = np.asarray(policy.noise(jax.random.key(seed), (K,), theta.dtype))
-    sent = pickled((policy.choose, policy.action), "the policy")
-    drawing = Pool(pool.agents, 1, pool.patience, pool.first, **_without_screen())
-    try:
-        return list(drawing.work([Job(agent, "frames", (theta, noise, seed, every), sent)])[0])
-    finally:
-        drawing.release()
-
-
-def _without_screen() -> dict[str, str]:
-    """Variables for a process that draws into memory: no window and no sound, and MuJoCo with EGL without a screen."""
-    screen = any(x in os.environ for x in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL"))
-    return {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", **({} if screen else {"MUJOCO_GL": "egl"})}

@@ -84,6 +84,7 @@ class Pool:
         self.front = -(-16 * count // PAGE) * PAGE
         self.owner = os.getpid()
         self.lock = threading.Lock()
+        self.hosts: dict[Any, Any] = {}  # what plays in compiled programs, by how it is to be played
         self.failed: EnvironmentFailed | InputError | None = None
         self.over = False
         self.free = weakref.finalize(self, _free, self.members, self.files, self.owner)

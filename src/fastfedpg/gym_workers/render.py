@@ -29,10 +29,10 @@ def _episode(
     read, write = reader(env.observation_space), writer(env.action_space)
     beat[0] = RESETTING
     now = np.reshape(read(env.reset(seed=seed)[0]), (1, -1)).astype(noise.dtype)
-    pictures = [drawn(env)]
+    pictures, kept = [drawn(env)], np.zeros((1, policy[2]), noise.dtype)
     for k in range(len(noise)):
         beat[0] = k
-        choice, acts = chosen(policy, theta, now, noise[None, k], 1)
+        choice, acts, kept = chosen(policy, theta, now, kept, noise[None, k], 1)
         if choice is None:
             raise Refused(f"the policy's choice on step {k} is no number: it has diverged, and can't be drawn")
         seen, _, terminated, truncated, _ = env.step(write(acts[0]))

@@ -134,6 +134,7 @@ def play(
     random = np.zeros((K, envs.size, noise.shape[2]), noise.dtype)
     random[:, :used] = noise.swapaxes(0, 1)
     now = np.zeros((envs.size, observations.shape[2]), noise.dtype)
+    kept = np.zeros((envs.size, policy[2]), noise.dtype)
     flat, zeros = now.reshape(-1), np.zeros(now.size, noise.dtype)
     alive[:], rewards[:], terminated[:] = False, 0, False
     beat[0] = RESETTING
@@ -145,12 +146,13 @@ def play(
             missing(now, beat)
         beat[1] = POLICY
         beat[0] = k
-        choice, acts = chosen(policy, theta, now, random[k], used)
+        choice, acts, kept = chosen(policy, theta, now, kept, random[k], used)
         if choice is None:
             return diverged(out)
         observations[:, k] = now[:used]
         choices[:, k] = choice[:used]
         alive[playing, k] = True
+        kept[:used][~alive[:, k]] = 0
         over = []
         for j, paid, ended, cut in envs.step(acts, playing, begun, now, beat):
             if isinstance(paid, str | bytes):  # which float would read
@@ -185,13 +187,16 @@ def _next(seeds: list[int], episode: list[int], j: int) -> int:
     return (seeds[j] + 0x9E3779B1 * episode[j]) % 2**31
 
 
-def chosen(policy: Any, theta: np.ndarray, observations: Any, noise: Any, used: int) -> tuple[Any, Any]:
-    """The policy's choices and actions; None where one that is used is no number."""
-    choose, action = policy
+def chosen(policy: Any, theta: np.ndarray, observations: Any, kept: Any, noise: Any, used: int) -> tuple[Any, Any, Any]:
+    """The policy's choices and actions, and what it keeps; None where a choice that is used is no number."""
+    choose, action, memory = policy
     with np.errstate(all="ignore"):
-        choice = choose(theta, observations, noise)
+        choice = choose(theta, np.concatenate([observations, kept], 1) if memory else observations, noise)
+        if memory:
+            choice, kept = choice[:, :-memory], choice[:, -memory:]
         acts = action(choice)
-    return (choice, acts) if np.isfinite(choice[:used]).all() and np.isfinite(acts[:used]).all() else (None, None)
+    fine = np.isfinite(choice[:used]).all() and np.isfinite(acts[:used]).all()
+    return (choice, acts, kept) if fine else (None, None, None)
 
 
 def _short(x: Any) -> str:

@@ -3,6 +3,7 @@
 Without a C compiler everything works without them, more slowly; then it says so, once.
 """
 
+import ctypes
 import functools
 import logging
 import os
@@ -19,6 +20,8 @@ from fastfedpg.kernels import library
 SWITCH = "FASTFEDPG_KERNELS"
 """An environment variable: `off` does without."""
 
+_LOADED: list[ctypes.CDLL] = []
+
 
 @functools.cache
 def available() -> bool:
@@ -33,6 +36,7 @@ def available() -> bool:
         return False
     for name in library.NAMES:
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(loops, name)), platform="cpu")
+    _LOADED[:] = [loops]
     return True
 
 
@@ -58,3 +62,11 @@ def weigh(which: int, visited: Any, r: Any, discount: Any) -> Any:
     form = jax.ShapeDtypeStruct(r.shape, r.dtype)
     called = jax.ffi.ffi_call("fastfedpg_weigh", form, vmap_method="expand_dims")
     return called(visited, r, discount, weights=np.int32(which))
+
+
+def set_host(host: Any) -> bool:
+    """Have `fastfedpg_call_host` call this function (of ctypes); whether it can be called."""
+    there = available()
+    if there:
+        _LOADED[0].fastfedpg_set_host(host)
+    return there

@@ -18,8 +18,8 @@ from fastfedpg.cache import NotOurs, is_ours, private_folder
 from fastfedpg.files import write_atomically
 from fastfedpg.scratch import scratch_folder
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("rollouts.c", "weigh.h"))
-NAMES = ("fastfedpg_play", "fastfedpg_weigh")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("rollouts.c", "host_call.c", "weigh.h", "ffi.h"))
+NAMES = ("fastfedpg_play", "fastfedpg_weigh", "fastfedpg_call_host")
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
 SECONDS = 60.0
 """A compiler that takes longer is done without."""
@@ -99,7 +99,8 @@ def _digest(data: bytes) -> str:
 
 
 def _compile(compiler: str, to: Path) -> None:
-    done = _run([compiler, *FLAGS, "-I", jax.ffi.include_dir(), str(SOURCES[0]), "-o", str(to)])
+    compiled = [str(file) for file in SOURCES if file.suffix == ".c"]
+    done = _run([compiler, *FLAGS, "-I", jax.ffi.include_dir(), *compiled, "-o", str(to)])
     if done.returncode or not to.exists():
         said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no word why"])[0]
         raise LookupError(f"{compiler} failed: {said}")

@@ -4,10 +4,8 @@
  * Leading axes are lanes: agents, seeds, settings. An argument that lanes share has length 1 there. Types and lengths
  * are checked before anything is read, states and pairs before they are indices.
  */
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sched.h>
@@ -16,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-#include "xla/ffi/api/c_api.h"
+#include "ffi.h"
 
 enum { TOGETHER = 8, TILE = 32, MOST_AXES = 16, SPLIT = 8 };
 
@@ -99,28 +97,6 @@ static int run(XLA_FFI_CallFrame *call, Work *w) {
   const int wrong = atomic_load(&w->wrong);
   if (atomic_fetch_sub(&w->users, 1) == 1) free(w);
   return wrong;
-}
-
-static XLA_FFI_Error *complain(XLA_FFI_CallFrame *call, const char *format, ...) {
-  char words[256];
-  va_list given;
-  va_start(given, format);
-  vsnprintf(words, sizeof words, format, given);
-  va_end(given);
-  XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, words,
-                                    XLA_FFI_Error_Code_INVALID_ARGUMENT};
-  return call->api->XLA_FFI_Error_Create(&args);
-}
-
-/* XLA asks first which version of its interface this was made for. */
-static int asked_for_version(XLA_FFI_CallFrame *call) {
-  XLA_FFI_Extension_Base *x = call->extension_start;
-  if (!x || x->type != XLA_FFI_Extension_Metadata) return 0;
-  XLA_FFI_Metadata *m = ((XLA_FFI_Metadata_Extension *)x)->metadata;
-  m->api_version.major_version = XLA_FFI_API_MAJOR;
-  m->api_version.minor_version = XLA_FFI_API_MINOR;
-  m->traits = 0;
-  return 1;
 }
 
 static int64_t bytes(XLA_FFI_DataType type) { return type == XLA_FFI_DataType_F64 ? 8 : 4; }

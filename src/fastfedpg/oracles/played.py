@@ -45,7 +45,7 @@ class Game(NamedTuple):
         c = self.plain_costs(episodes)
         if self.tau:
             surprise = self.policy.surprise or self.policy.log_prob
-            c = c + self.tau * surprise(theta, episodes.observations[:, :-1], episodes.choices)
+            c = c + self.tau * surprise(theta, self.seen(episodes), episodes.choices)
         return jnp.where(episodes.alive, c, 0)
 
     def plain_costs(self, episodes: Episodes) -> Costs:
@@ -58,7 +58,15 @@ class Game(NamedTuple):
 
     def log_prob(self, theta: Theta, episodes: Episodes) -> Costs:
         """log pi(a_k|o_k)."""
-        return self.policy.log_prob(theta, episodes.observations[:, :-1], episodes.choices)
+        return self.policy.log_prob(theta, self.seen(episodes), episodes.choices)
+
+    def seen(self, episodes: Episodes) -> Float[Array, "B K _"]:
+        """What the policy is asked about; one with memory is told where episodes begin, too."""
+        observations, alive = episodes.observations[:, :-1], episodes.alive
+        if not self.policy.memory:
+            return observations
+        fresh = jnp.concatenate([jnp.ones_like(alive[:, :1]), ~alive[:, :-1]], axis=1)
+        return jnp.concatenate([observations, fresh[..., None].astype(observations.dtype)], axis=-1)
 
     def discount(self, c: Costs, k: Int[Array, "B K"] | None = None) -> Costs:
         """gamma^k c_k; k is counted from a lane's first step, unless given."""
@@ -96,11 +104,11 @@ def oracle_of(game: Game, B: int, init: Callable[[RngKey], Own], sample: Callabl
 
     def kl(theta: Theta, other: Theta, batch: Weighed) -> Costs:
         assert game.policy.kl is not None
-        return jnp.where(batch.episodes.alive, game.policy.kl(theta, other, batch.episodes.observations[:, :-1]), 0)
+        return jnp.where(batch.episodes.alive, game.policy.kl(theta, other, game.seen(batch.episodes)), 0)
 
     def entropy(theta: Theta, batch: Weighed) -> Costs:
         assert game.policy.entropy is not None
-        return jnp.where(batch.episodes.alive, game.policy.entropy(theta, batch.episodes.observations[:, :-1]), 0)
+        return jnp.where(batch.episodes.alive, game.policy.entropy(theta, game.seen(batch.episodes)), 0)
 
     return Oracle(
         init,

@@ -47,13 +47,13 @@ class Played(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Some steps of a batch, in any order."""
+    """Some steps of a batch, in any order; or for a policy with memory some lanes (n, K), each in its own."""
 
-    seen: Float[Array, "n o"]
-    choices: Float[Array, "n a"]
-    weights: Float[Array, " n"]
-    old: Float[Array, " n"]
-    alive: Bool[Array, " n"]
+    seen: Float[Array, "*n o"]
+    choices: Float[Array, "*n a"]
+    weights: Float[Array, "*n"]
+    old: Float[Array, "*n"]
+    alive: Bool[Array, "*n"]
 
 
 def ppo(
@@ -93,7 +93,8 @@ def ppo(
         lam: lambda of the generalised advantages, in [0, 1].
         clip: how far the ratio of probabilities may move from 1 with a gain, in (0, 1).
         epochs: passes over each batch.
-        minibatches: parts of the batch in a pass, a step each; they must divide B K.
+        minibatches: parts of the batch in a pass, a step each; they must divide B K, or with a policy that remembers,
+            whose parts are whole lanes, B.
         entropy: weight of the policy's mean entropy, beside advantages of spread 1.
         kl_stop: no more steps on a batch once the mean KL(old || new), estimated on a part, is above this.
         critic_hidden: sizes of the critic's hidden layers.
@@ -105,6 +106,7 @@ def ppo(
     adam = adam_of(critic_eta, "ppo")
     hidden = read_parameter("critic_hidden", Parameter("critic_hidden", SIZES, (64, 64), ""), critic_hidden)
     play, policy = playing(game, segments), game.policy
+    unit = "B" if policy.memory else "B K"
 
     def init(key: RngKey) -> Kept:
         network, zero = made(key, policy.width, hidden), jnp.zeros((), jnp.result_type(float))
@@ -130,7 +132,7 @@ def ppo(
         return Played(episodes, weights, lax.stop_gradient(old)), own
 
     def gradient(theta: Theta, own: Own, batch: Played | Rows) -> Theta:
-        rows = batch if isinstance(batch, Rows) else rows_of(batch)
+        rows = batch if isinstance(batch, Rows) else rows_of(game, batch)
         A = rows.weights / own.common.astype(theta.dtype) if scaled else rows.weights
 
         def surrogate(theta: Theta) -> Any:
@@ -139,7 +141,7 @@ def ppo(
             if entropy:
                 assert policy.entropy is not None  # see `check`
                 gain = gain - entropy * policy.entropy(theta, rows.seen)
-            return jnp.sum(jnp.where(rows.alive, gain, 0)) / len(A)
+            return jnp.sum(jnp.where(rows.alive, gain, 0)) / A.size
 
         return jax.grad(surrogate)(jnp.asarray(theta))
 
@@ -150,7 +152,7 @@ def ppo(
         return distance(log_ratio(theta, rows), rows.alive) > kl_stop
 
     def note(theta: Theta, batch: Played) -> dict[str, Any]:
-        rows = rows_of(batch)
+        rows = rows_of(game, batch)
         by = log_ratio(theta, rows)
         outside = rows.alive & (jnp.abs(jnp.exp(by) - 1) > clip)
         return {"kl": distance(by, rows.alive), "clipped": outside.sum() / jnp.maximum(rows.alive.sum(), 1)}
@@ -161,8 +163,8 @@ def ppo(
         return batch.weights / (K * own.common.astype(theta.dtype) if scaled else K)
 
     replay = Replay(
-        order=lambda batch, key: shuffled(key, batch.weights.size, epochs, minibatches),
-        part=lambda batch, row: jax.tree.map(lambda x: x[row], rows_of(batch)),
+        order=lambda batch, key: shuffled(key, len(rows_of(game, batch).weights), epochs, minibatches, unit),
+        part=lambda batch, row: jax.tree.map(lambda x: x[row], rows_of(game, batch)),
         note=note,
     )
     return oracle_of(game, B, init, sample)._replace(
@@ -192,22 +194,22 @@ def check(game: Game, clip: float, epochs: int, minibatches: int, entropy: float
         )
 
 
-def distance(by: Float[Array, " n"], alive: Bool[Array, " n"]) -> Any:
+def distance(by: Float[Array, "*n"], alive: Bool[Array, "*n"]) -> Any:
     """An estimate of the mean KL(old || new) from by = log(new/old): mean of e^by - 1 - by, which is never negative."""
     return jnp.sum(jnp.where(alive, jnp.expm1(by) - by, 0)) / jnp.maximum(alive.sum(), 1)
 
 
-def rows_of(batch: Played) -> Rows:
-    """All steps of a batch, one after the other."""
-    seen, choices, _, alive, _ = batch.episodes
-    flat = lambda x: x.reshape(-1, *x.shape[2:])
-    return Rows(flat(seen[:, :-1]), flat(choices), flat(batch.weights), flat(batch.old), flat(alive))
+def rows_of(game: Game, batch: Played) -> Rows:
+    """All steps of a batch, one after the other, or all its lanes: what a policy remembers is not to be torn apart."""
+    _, choices, _, alive, _ = batch.episodes
+    rows = Rows(game.seen(batch.episodes), choices, batch.weights, batch.old, alive)
+    return rows if game.policy.memory else jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
 
 
-def shuffled(key: RngKey, n: int, epochs: int, parts: int) -> Int[Array, "steps part"]:
+def shuffled(key: RngKey, n: int, epochs: int, parts: int, what: str = "B K") -> Int[Array, "steps part"]:
     """The numbers 0, …, n - 1 in a random order for each epoch, in parts."""
     if n % parts:
-        raise InputError(f"minibatches = {parts} does not divide B K = {n} steps: take a number that does")
+        raise InputError(f"minibatches = {parts} does not divide {what} = {n}: take a number that does")
     every = jax.vmap(lambda e: jax.random.permutation(jax.random.fold_in(key, e), n))(jnp.arange(epochs))
     return every.reshape(epochs * parts, n // parts)
 

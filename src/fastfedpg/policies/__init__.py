@@ -4,6 +4,7 @@ from fastfedpg.policies.bits import bits
 from fastfedpg.policies.images import cnn
 from fastfedpg.policies.makers import fourier, linear, log_linear, mlp, regulator, table
 from fastfedpg.policies.policy import Acting, Policy
+from fastfedpg.policies.recurrent import gru
 from fastfedpg.policies.settings import make, takes
 from fastfedpg.tables import POLICIES
 
@@ -14,6 +15,7 @@ __all__ = [
     "bits",
     "cnn",
     "fourier",
+    "gru",
     "linear",
     "log_linear",
     "make",

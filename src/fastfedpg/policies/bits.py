@@ -38,9 +38,9 @@ class Bits(NamedTuple):
         """The same from NumPy's numbers."""
         return self.flat.draw(rng, shape)
 
-    def likeliest(self, theta: Theta, z: Rows) -> Rows:
-        """The action of the largest probability, for NumPy."""
-        return self.flat.likeliest(theta, self.logits(np, z))
+    def likeliest(self, xp: Any, theta: Theta, z: Rows) -> Rows:
+        """The action of the largest probability."""
+        return self.flat.likeliest(xp, theta, self.logits(xp, z))
 
     def choose(self, xp: Any, theta: Theta, z: Rows, noise: Rows) -> Rows:
         """Among all actions at once, which takes one number instead of k."""

@@ -36,9 +36,9 @@ class Softmax(NamedTuple):
         """The same from NumPy's numbers."""
         return rng.random((*shape, len(self.n)))
 
-    def likeliest(self, theta: Theta, z: Rows) -> Rows:
-        """The choice of the largest probability, for NumPy."""
-        return self.joined(self.parts(np, z).argmax(-1, keepdims=True).astype(theta.dtype))
+    def likeliest(self, xp: Any, theta: Theta, z: Rows) -> Rows:
+        """The choice of the largest probability."""
+        return self.joined(self.parts(xp, z).argmax(-1, keepdims=True).astype(theta.dtype))
 
     def choose(self, xp: Any, theta: Theta, z: Rows, noise: Rows) -> Rows:
         """By the inverse of the cumulative distribution."""
@@ -130,9 +130,9 @@ class Gaussian(NamedTuple):
         """The same from NumPy's numbers."""
         return rng.standard_normal((*shape, self.q))
 
-    def likeliest(self, theta: Theta, z: Rows) -> Rows:
-        """The choice in the middle, for NumPy."""
-        return self.choose(np, theta, z, np.zeros_like(z))
+    def likeliest(self, xp: Any, theta: Theta, z: Rows) -> Rows:
+        """The choice in the middle."""
+        return self.choose(xp, theta, z, xp.zeros_like(z))
 
     def choose(self, xp: Any, theta: Theta, z: Rows, noise: Rows) -> Rows:
         """c + h x, or x."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastfedpg.errors import InputError
 from fastfedpg.policies.arrays import Rows, Theta, module
 from fastfedpg.policies.policy import Policy
 from fastfedpg.spaces import Box, Discrete, Space
@@ -51,4 +52,6 @@ def informed(policy: Policy, space: Space, columns: int) -> Policy:
     theta reaches every place where actions are chosen, also processes that never load JAX, one for each agent. This
     longer one is made where an agent plays, and is seen by nobody else.
     """
+    if policy.memory:
+        raise InputError("a context is for policies without memory; take another policy than gru, or no context")
     return policy._replace(choose=partial(_choose, policy.choose, space, columns))

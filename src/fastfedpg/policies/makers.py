@@ -163,6 +163,11 @@ class PolicyParts(NamedTuple):
         xp = module(theta, observation, noise)
         return self.head.choose(xp, theta, self.network.output(xp, theta, observation), noise)
 
+    def mode(self, theta: Theta, observation: Rows, noise: Rows) -> Rows:
+        """The head's likeliest choice, or the mean; noise has no part in it."""
+        xp = module(theta, observation, noise)
+        return self.head.likeliest(xp, theta, self.network.output(xp, theta, observation))
+
     def log_prob(self, theta: Theta, observation: Rows, choice: Rows) -> Any:
         """The head's, given the network's output."""
         xp = module(theta, observation, choice)

@@ -33,6 +33,8 @@ def arrays(policy: Policy, theta: np.ndarray) -> dict[str, np.ndarray]:
     """All that is needed to act, by name."""
     if policy.parts is None:
         raise InputError("a policy of one's own is Python code, and no arrays; keep its function and theta")
+    if policy.memory:
+        raise InputError("a policy with memory can't be written as layers; keep its run, and load it")
     seen, network, head = policy.parts
     theta = np.asarray(theta, np.float64)
     layers = _layers(network, theta)

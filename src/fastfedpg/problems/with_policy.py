@@ -1,7 +1,7 @@
 """From environments, a policy and an oracle's name to what the runtimes take."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from fastfedpg.memory import check_fits
 from fastfedpg.oracles import PLAYED
 from fastfedpg.oracles.played import Game
 from fastfedpg.policies import Policy
+from fastfedpg.precision import float64
 from fastfedpg.problems.tabular_checks import oracle_settings as checked
 from fastfedpg.registry import is_own
 
@@ -36,6 +37,7 @@ def with_policy(
     tau: float = 0.0,
     K: int | None = None,
     episodes: int = 16,
+    evaluate: Literal["sampled", "mode"] = "sampled",
     **settings: Any,
 ) -> Problem:
     """N agents that play the policy in their own environments, and estimate gradients by the named oracle.
@@ -48,6 +50,7 @@ def with_policy(
         K: steps of an episode, if not the environments' horizon; where an oracle plays lanes in which episodes follow
             each other, the steps of a lane, and then policies are evaluated for the whole horizon.
         episodes: so many are played to see what a policy is worth, other ones for each training seed.
+        evaluate: whether it then acts by chance, as it learns, or always does what is likeliest.
     """
     takes = settings_of(oracle)
     checked(oracle, takes, settings)
@@ -65,6 +68,8 @@ def with_policy(
     check_fits(evaluated, seen, "take fewer")
     scale, stated = environments.reward_scale, environments.reward_range
 
+    shown = policy.at_its_mode if evaluate == "mode" else policy
+
     def game(task: Task) -> Game:
         play = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps)
         segments = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps, restart=True)
@@ -72,7 +77,7 @@ def with_policy(
 
     def worth(theta: Any, seed: Any, task: Task, i: Any) -> Worth:
         here = game(task)
-        found = environments.play(policy, task, theta, evaluation_key(seed, i), episodes, watched)
+        found = environments.play(shown, task, theta, evaluation_key(seed, i), episodes, watched)
         J = here.discount(here.costs(theta, found)).sum(axis=1).mean() / scale
         return Worth(J, found.rewards.sum(axis=1).mean(), found)
 
@@ -133,10 +138,12 @@ class Evaluator:
 
         self.compiled = jax.jit(every)
 
+    @float64
     def __call__(self, thetas: Any, seeds: Any = None) -> Evaluation:
         """One policy (runs, d), or one for every agent (runs, N, d); there is neither J* nor an exact gradient."""
         seeds = np.zeros(len(thetas), np.int32) if seeds is None else np.asarray(seeds, np.int32)
-        found = self.compiled(jnp.asarray(thetas), seeds, self.tasks, self.ids)
+        thetas = np.asarray(thetas, np.float64)
+        found = self.compiled(thetas, seeds, self.tasks, self.ids)
         J, returns = (np.asarray(x, np.float64) for x in found)
         for r, i in np.argwhere(~np.isfinite(J)):
             self.explain(np.asarray(thetas[r] if np.ndim(thetas) == 2 else thetas[r][i]), seeds[r], int(i))

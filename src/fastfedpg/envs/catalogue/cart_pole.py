@@ -76,5 +76,5 @@ def cart_pole(
         reward_range=(0.0, 1.0),
         agents=tuple(f"target {target:.2f} m" for target in tasks),
         source=f"cart_pole(agents={agents}, gamma={gamma}, spread={spread}, alive={alive}, width={width})",
-        frames=frames.filmed(play, tasks, frames.cart),
+        frames=frames.filmed(play, frames.cart),
     )

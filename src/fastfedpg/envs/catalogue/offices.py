@@ -21,6 +21,7 @@ from fastfedpg.envs.catalogue.fabric import APERTURE, Fabric, different, thermal
 from fastfedpg.envs.catalogue.office import AIR, CLOSE, OPEN, PEOPLE, YEAR, Hour, price, scheduled, setpoints
 from fastfedpg.envs.catalogue.thermostats import WEEK, WORST, buildings, reward
 from fastfedpg.envs.catalogue.weather import Outdoors, Weather, begin, change, outdoors
+from fastfedpg.envs.context import with_context
 from fastfedpg.envs.environments import Environments
 from fastfedpg.envs.jax_env import Env, Step
 from fastfedpg.errors import InputError
@@ -43,7 +44,6 @@ class Office(NamedTuple):
     preferred: Float[Array | np.ndarray, "*N"]  # middle of the comfort band
     weight: Float[Array | np.ndarray, "*N"]  # euros that an hour outside the band is worth, for a square degree
     fabric: Fabric
-    context: Float[Array | np.ndarray, "*N c"] | None = None  # what a policy is told of all this, where it is
 
 
 class Moment(NamedTuple):
@@ -66,11 +66,10 @@ def start(hour: Int[Array, ""], key: RngKey) -> Moment:
 
 
 def observe(task: Office, state: Moment) -> Float[Array, " o"]:
-    """The numbers of SEEN, and after them the office's own, where it tells them."""
+    """The numbers of SEEN."""
     known = office.seen(state.hour, state.air, state.now.temperature, scheduled(state.hour) ^ state.odd)
     hours = jnp.asarray(_COMING)[state.hour % WEEK]
-    seen = jnp.concatenate([known, jnp.stack([1 - hours / 12, 2 * state.now.irradiance - 1])])
-    return seen if task.context is None else jnp.concatenate([seen, jnp.asarray(task.context)])
+    return jnp.concatenate([known, jnp.stack([1 - hours / 12, 2 * state.now.irradiance - 1])])
 
 
 def advance(fabric: Fabric, state: Moment, action: Float[Array, "2"], key: RngKey) -> tuple[Moment, Hour]:
@@ -91,7 +90,7 @@ def advance(fabric: Fabric, state: Moment, action: Float[Array, "2"], key: RngKe
     return Moment(hour, air, mass, weather, outdoors(hour, weather), odd), seen
 
 
-def environment(width: int) -> Env:
+def environment() -> Env:
     """An office, for a task that is an Office; an episode starts at any hour of the year."""
 
     def reset(task: Task, key: RngKey) -> tuple[Moment, Array]:
@@ -103,16 +102,21 @@ def environment(width: int) -> Env:
         new, seen = advance(task.fabric, state, action, key)
         return Step(new, observe(task, new), reward(task, seen), jnp.bool_(False))
 
-    return Env(reset, step, box(width), box(2, -1, 1))
+    return Env(reset, step, box(len(SEEN)), box(2, -1, 1))
 
 
-def offices_with(agents: int, least: float, most: float, spread: float, context: bool) -> Office:
+def offices_with(agents: int, least: float, most: float, spread: float) -> Office:
     """N offices; weights and preferred temperatures are those of `thermostats`."""
-    people, fabric = buildings(agents, least, most), different(agents, spread)
-    told = [np.asarray(people.preferred) - 21.5, _between(people.weight, least, most)]
+    people = buildings(agents, least, most)
+    return Office(people.preferred, people.weight, different(agents, spread))
+
+
+def told(all_of_them: Office, least: float, most: float, spread: float) -> Float[np.ndarray, "N c"]:
+    """What a policy may be told of each: preferred temperature, weight and, where buildings differ, three of those."""
+    own = [np.asarray(all_of_them.preferred) - 21.5, _between(all_of_them.weight, least, most)]
     if spread > 0:
-        told += [_between(factor, 1 / (1 + spread), 1 + spread) for factor in fabric[:3]]
-    return Office(people.preferred, people.weight, fabric, np.stack(told, axis=1) if context else None)
+        own += [_between(factor, 1 / (1 + spread), 1 + spread) for factor in all_of_them.fabric[:3]]
+    return np.stack(own, axis=1)
 
 
 def _between(x: Any, low: float, high: float) -> np.ndarray:
@@ -144,17 +148,15 @@ def offices(
     Args:
         least, most: weights w_i go from the one to the other, in euros for a square degree and an hour.
         spread: losses, mass and solar gain of buildings lie between 1 / (1 + spread) and 1 + spread.
-        context: whether a policy also sees its own office: preferred temperature, weight and, where buildings differ,
-            those three numbers; each from -1 to 1.
+        context: whether a policy's context (`with_context`, or `--context` with numbers of one's own) is its own
+            office: preferred temperature, weight and, where buildings differ, those three numbers; each from -1 to 1.
     """
     if not 0 < least <= most:
         raise InputError(f"offices: least = {least:g}, most = {most:g}; it must be 0 < least <= most")
     if not 0 <= spread <= 1:
         raise InputError(f"offices: spread = {spread:g}; it must lie in [0, 1]: 0.2 is for buildings within 20%")
-    tasks = offices_with(agents, least, most, spread, context)
-    env = environment(len(SEEN) + (0 if tasks.context is None else tasks.context.shape[1]))
-
-    return Environments(
+    tasks, env = offices_with(agents, least, most, spread), environment()
+    made = Environments(
         name="offices",
         observations=env.observations,
         actions=env.actions,
@@ -164,6 +166,6 @@ def offices(
         gamma=gamma,
         reward_range=(-0.45 * heat_pump.PUMP - most * WORST**2, 0.0),
         agents=tuple(f"{c:.1f}°, {w:.2f} €/K²h" for c, w in zip(tasks.preferred, tasks.weight, strict=True)),
-        source=f"offices(agents={agents}, gamma={gamma}, least={least}, most={most}, spread={spread}, "
-        f"context={context})",
+        source=f"offices(agents={agents}, gamma={gamma}, least={least}, most={most}, spread={spread})",
     )
+    return with_context(made, told(tasks, least, most, spread)) if context else made

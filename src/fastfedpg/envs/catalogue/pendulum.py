@@ -76,5 +76,5 @@ def pendulum(agents: int = 8, gamma: float = 0.98, spread: float = 0.4) -> Envir
         reward_scale=1 / WORST,
         agents=tuple(f"target {target:.2f} rad" for target in tasks),
         source=f"pendulum(agents={agents}, gamma={gamma}, spread={spread})",
-        frames=frames.filmed(play, tasks, frames.rod),
+        frames=frames.filmed(play, frames.rod),
     )

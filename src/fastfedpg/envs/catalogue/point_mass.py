@@ -86,5 +86,5 @@ def point_mass(
         reward_range=(-2 * effort, 1.0),
         agents=tuple(f"goal at {angle:.0f}°" for angle in np.degrees(np.arctan2(tasks[:, 1], tasks[:, 0])) % 360),
         source=f"point_mass(agents={agents}, gamma={gamma}, mid={mid}, width={width}, effort={effort})",
-        frames=frames.filmed(play, tasks, frames.mass),
+        frames=frames.filmed(play, frames.mass),
     )
