@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit test-all test-federation bench bench-federation format audit pages clean
+.PHONY: setup run test lint types unit test-all test-federation bench bench-federation format audit pages wheel containers clean
 
 setup: $(STAMP)
 
@@ -49,6 +49,15 @@ bench: $(STAMP)
 # Seconds for one phase beside the smallest Flower app, on an otherwise idle machine.
 bench-federation: $(STAMP)
 	$(BIN)/python benchmarks/federation.py $(ARGS)
+
+# The wheel, alone in dist/.
+wheel: $(STAMP)
+	rm -f dist/fastfedpg-*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+# A federation of three sites in containers (docs/operating.md).
+containers: wheel
+	docker compose -p fastfedpg -f containers/compose.yaml up --build
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

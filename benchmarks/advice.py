@@ -69,8 +69,11 @@ def cells(folder: Path) -> dict[str, Path]:
 
 
 def tells(folder: Path) -> bool:
-    """Whether there are seeds enough for a verdict, where there is noise; half-cheetah-vel has three."""
-    config = from_toml(next(iter(cells(folder).values())) / "config.toml")
+    """Whether there are two methods to choose from and, where there is noise, seeds enough for a verdict."""
+    runs = cells(folder)
+    if len(runs) < 2:
+        return False
+    config = from_toml(next(iter(runs.values())) / "config.toml")
     return not config.get("oracle.B") or config.seeds >= FEWEST
 
 

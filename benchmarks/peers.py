@@ -52,8 +52,8 @@ TASKS = {
     for task in (
         Task("CartPole-v1", 475, 100_000, 2_000, 20),
         Task("Pendulum-v1", -200, 100_000, 4_000, 20),
-        Task("LunarLander-v3", None, 300_000, 50_000, 20),
-        Task("HalfCheetah-v5", None, 250_000, 50_000, 20, horizon=200),
+        Task("LunarLander-v3", 100, 196_608, 16_384, 20),
+        Task("HalfCheetah-v5", 500, 200_000, 10_000, 20, horizon=200),
     )
 }
 
@@ -63,10 +63,11 @@ METHODS = {
     "sb3-ppo": {"*": ("{peer}", "sb3_ppo.py", PEER)},
     "rejax-ppo": dict.fromkeys(("CartPole-v1", "Pendulum-v1"), ("{peer}", "rejax_ppo.py", PEER)),
     "ppo": {
-        task: (sys.executable, "our_run.py", f"{OURS} --preset {preset} --problem-args workers=1")
+        task: (sys.executable, "our_run.py", f"{OURS} --preset {preset} --problem-args workers=1 patience=3600")
         for task, preset in (
             ("CartPole-v1", "cart-pole"),
             ("Pendulum-v1", "pendulum"),
+            ("LunarLander-v3", "lunar-lander"),
             ("HalfCheetah-v5", "half-cheetah"),
         )
     },
@@ -170,16 +171,16 @@ def main() -> None:
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter with the peers' packages")
     parser.add_argument("--tasks", nargs="*", choices=TASKS, default=["CartPole-v1", "Pendulum-v1"])
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
     parser.add_argument("--budget", type=int, help="steps, in the place of each task's own")
     parser.add_argument("--out", type=Path, default=Path("peers"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     table = args.out / "peers.csv"
     tasks = [TASKS[t]._replace(budget=args.budget or TASKS[t].budget) for t in args.tasks]
-    every = [
-        (s, t, m, command(m, t, s, args.peer_python)) for s in range(args.seeds) for t in tasks for m in args.methods
-    ]
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    every = [(s, t, m, command(m, t, s, args.peer_python)) for s in seeds for t in tasks for m in args.methods]
     wanted = [x for x in every if x[-1] is not None]
     for number, (seed, task, method, words) in enumerate(wanted, 1):
         known = [(x["task"], x["method"], x["seed"], x["budget"]) for x in read(table)]

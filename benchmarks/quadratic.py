@@ -15,7 +15,9 @@ def _site(agent: int, d: int) -> Problem:
             steps=lambda batch: 0,
         )
 
-    nothing = lambda thetas: Evaluation(*3 * (np.full(len(thetas), np.nan),), np.full((len(thetas), 1), np.nan))
+    nothing = lambda thetas, seeds=None: Evaluation(
+        *3 * (np.full(len(thetas), np.nan),), np.full((len(thetas), 1), np.nan)
+    )
     return Problem(jnp.array([float(agent)]), np.array([agent]), oracle, nothing, np.zeros(d))
 
 
@@ -27,3 +29,8 @@ def small(agent: int) -> Problem:
 def large(agent: int) -> Problem:
     """100,000 parameters."""
     return _site(agent, 100_000)
+
+
+def huge(agent: int) -> Problem:
+    """10,000,000 parameters."""
+    return _site(agent, 10_000_000)

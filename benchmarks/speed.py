@@ -149,12 +149,14 @@ def table(found: dict[str, Any]) -> str:
     if rows := found.get("rounds"):
         lines += [
             "",
-            "a record after every round, into a folder: microseconds a round, and what memory grew by after 1,000",
+            "a record after every round, into a folder: microseconds of CPU a round; what memory grew by after 1,000,",
+            "the process's own, and the peak with pages of files, which the system takes back",
         ]
         for r in rows:
-            each, grown = r["seconds"] / r["rounds"] * 1e6, (r["peak"] - r["after_1000"]) / 2**20
+            each, own = r["seconds"] / (r["rounds"] - 1000) * 1e6, (r["own"] - r["own_after_1000"]) / 2**20
+            grown, size = (r["peak"] - r["after_1000"]) / 2**20, r["files"] / 2**20
             lines.append(
-                f"{r['rounds']:9,} rounds: {each:6.0f} us, {grown:6.1f} MiB ({r['files'] / 2**20:.1f} MiB of files)"
+                f"{r['rounds']:9,} rounds: {each:6.0f} us, {own:6.1f} MiB, {grown:6.1f} MiB ({size:.1f} MiB of files)"
             )
     return "\n".join(lines)
 

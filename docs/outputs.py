@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
 MARKDOWN = re.compile(r"(<!-- markdown: (?P<command>[^\n]+?) -->\n).*?(<!-- end -->\n)", flags=re.S)
-STUDIES = ("point-mass", "cart-pole", "thermostats", "half-cheetah-vel")
+STUDIES = ("point-mass", "cart-pole", "thermostats")
 SERIES = ("speedup", "heterogeneity", "local-steps", "communication", "momentum", "participation")
 PICTURES = {
     "main/curves.png": "compare-curves.png",

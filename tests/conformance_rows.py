@@ -197,7 +197,7 @@ TABLE = {
     "fedhapg_m": Row(cache(lambda eta: fedhapg_m(eta, H, 0.4)), (1,), (2,), H, alone=hessians(0.4)),
     "mfpo": Row(cache(lambda eta: mfpo(eta, H, 0.4)), (2,), (2,), H),
     "fedpg_br": Row(cache(lambda eta: fedpg_br(eta, H, B0=B)), (1, 1), (1, 1), (N + H) // N, roles=True),
-    "afedpg": Row(cache(lambda eta: afedpg(eta, 0.4)), (1,), (2,), 1, part=1, alone=lookahead(0.4)),
+    "afedpg": Row(cache(lambda eta: afedpg(eta, 0.4)), (1,), (1,), 1, part=1, alone=lookahead(0.4)),
     "incremental_pg": Row(cache(lambda eta: incremental_pg(eta)), (1,), (1,), 1, local=1, part=1),
     "centralised_pg": Row(cache(lambda eta: centralised_pg(eta)), (1,), (1,), 1, local=1),
     "minibatch_pg": Row(cache(lambda eta: minibatch_pg(eta, H)), (1,), (1,), H, local=1, stretch=(H,)),

@@ -4,7 +4,6 @@ Compiled programs are kept in `.pytest_cache/programs`; a test that is not marke
 """
 
 import gc
-import itertools
 import os
 import signal
 from pathlib import Path
@@ -53,15 +52,20 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {said}")
 
 
-TESTS = itertools.count()
-
-
 def pytest_runtest_logfinish():
-    """Forget compiled programs before there are too many of them; to count takes 10 ms, so every tenth test does."""
-    if next(TESTS) % 10 == 0:
-        from fastfedpg.runtime.program import make_room
+    """Forget compiled programs before there are too many of them."""
+    from fastfedpg.runtime.program import make_room
 
-        make_room()
+    make_room()
+
+
+@pytest.fixture(autouse=True)
+def heard():
+    """Who changes what a signal does puts it back: a later test of Ctrl-C would wait for what nobody hears."""
+    yield
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        pytest.fail("this test leaves another handler of SIGINT than it found", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,10 +79,20 @@ def pytest_runtest_call(item):
 
 def _stand_in(out, title, result, note):
     """The files of the picture with which a run ends, with nothing in them."""
+    from fastfedpg.files import write_text
+
     files = [out / "curve.png", out / "curve.svg"]
     for file in files:
-        file.write_bytes(b"")
+        write_text(file, "")
     return files
+
+
+@pytest.fixture(scope="session", autouse=True)
+def written():
+    """A file that was written need not be on the disk itself: no test takes the power away. Kills don't need it."""
+    real, os.fsync = os.fsync, lambda descriptor: None
+    yield
+    os.fsync = real
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,5 @@
-"""Flower's grid in one process: the ServerApp's and ClientApp's own code, without processes and networks."""
+"""An engine in one process: Flower's ClientApp with our code in it, without processes and networks."""
 
-import itertools
 import shutil
 import tempfile
 import threading
@@ -15,20 +14,19 @@ import pytest
 
 pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
 
-from flwr.app import Context, Error, Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp import Grid
+from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fastfedpg import with_oracle
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.federation import roster
 from fastfedpg.federation.agent import Agent, Site
-from fastfedpg.federation.roster import Roster, node_name
+from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds
 from fastfedpg.federation.terms import Terms
 from fastfedpg.federation.transport import agent_socket, unix_socket
-from fastfedpg.federation.transport.flower import FlowerEngine, client_app
+from fastfedpg.federation.transport.engine import Answer, Failure, Seen
+from fastfedpg.federation.transport.flower import NAME, TYPE, client_app, content
 from fastfedpg.runtime.run_state import unheard
 
 RUN = "5" * 32
@@ -36,55 +34,39 @@ RAISED = 2  # Flower's code for a ClientApp that raised
 
 
 class Node(NamedTuple):
-    name: str
+    agent: int | None
     socket: Path
+    since: str = ""
 
 
-class InProcessGrid(Grid):
-    """Delivers each message to a ClientApp at once, on the thread that pushes it."""
+class InProcessEngine:
+    """Brings each question at once to the ClientApp of Flower's own node, and so to an agent's socket."""
 
     def __init__(self, nodes: dict[int, Node], limit: int = 2**24):
-        self.nodes, self.limit, self.replies, self.numbers = nodes, limit, {}, itertools.count()
+        self.there, self.limit = nodes, limit
         self.asked = []  # the nodes, in the order in which they were asked
         self.mute = set()  # nodes that never answer
 
-    def set_run(self, run):
-        raise NotImplementedError
+    def nodes(self):
+        return {number: Seen(node.agent, node.since) for number, node in self.there.items()}
 
-    @property
-    def run(self):
-        raise NotImplementedError
+    def ask(self, questions, seconds):
+        self.asked += questions  # all of them, before the first answer is taken
+        heard = {n: self._delivered(n, question, seconds) for n, question in questions.items() if n not in self.mute}
+        yield from (Answer(number, content) for number, content in heard.items())
 
-    def create_message(self, *arguments, **names):
-        raise NotImplementedError
+    def close(self):
+        pass
 
-    def get_node_ids(self):
-        return [*self.nodes]
-
-    def get_nodes(self):
-        return [NodeInfo(node_id=number, name=node.name) for number, node in self.nodes.items()]
-
-    def push_messages(self, messages):
-        return [self._pushed(message) for message in messages]
-
-    def pull_messages(self, message_ids):
-        return [self.replies.pop(name) for name in message_ids if name in self.replies]
-
-    def send_and_receive(self, messages, *, timeout=None):
-        raise NotImplementedError
-
-    def _pushed(self, message):
-        name, number = f"m{next(self.numbers)}", message.metadata.dst_node_id
-        message.metadata.__dict__["_message_id"] = name
-        self.asked.append(number)
-        if number in self.mute:
-            return name
-        config = {"socket": str(self.nodes[number].socket), "limit": self.limit}
+    def _delivered(self, number, question, seconds):
+        message = Message(content(question), number, TYPE, ttl=seconds)
+        message.metadata.__dict__["_message_id"] = "m"
+        config = {"socket": str(self.there[number].socket), "limit": self.limit}
         try:
-            self.replies[name] = client_app(message, Context(1, number, config, RecordDict(), {}))
+            reply = client_app(message, Context(1, number, config, RecordDict(), {}))
         except Exception as error:  # as the node's own process does
-            self.replies[name] = Message(Error(RAISED, f"{type(error)}:<'{error}'>"), reply_to=message)
-        return name
+            return Failure(f"Flower's error {RAISED}: {type(error)}:<'{error}'>")
+        return Failure(reply.error.reason) if reply.has_error() else reply.content.config_records[NAME][NAME]
 
 
 @contextmanager
@@ -111,7 +93,8 @@ def served(agent, path: Path):
     """An agent behind its socket, on a thread of its own."""
     stop, listener = threading.Event(), unix_socket.Listener(path)
     with patch.object(agent_socket, "PAUSE_SECONDS", 0.02):
-        thread = threading.Thread(target=agent_socket.answer_callers, args=(agent, listener, stop))
+        arguments = (agent.answer, agent.limit, listener, stop)
+        thread = threading.Thread(target=agent_socket.answer_callers, args=arguments)
         thread.start()
         try:
             yield
@@ -122,20 +105,20 @@ def served(agent, path: Path):
 
 @contextmanager
 def grid_of(agents):
-    """A grid with a node for each of these agents, numbered from 100, each behind its own socket."""
+    """An engine with a node for each of these agents, numbered from 100, each behind its own socket."""
     with ExitStack() as stack:
         stack.enter_context(identity())
         stack.enter_context(patch.object(roster, "PAUSE_SECONDS", 0.01))
         folder = stack.enter_context(short_folder())
-        nodes = {100 + k: Node(node_name(k), folder / str(k)) for k in range(len(agents))}
+        nodes = {100 + k: Node(k, folder / str(k)) for k in range(len(agents))}
         for agent, node in zip(agents, nodes.values(), strict=True):
             stack.enter_context(served(agent, node.socket))
-        yield InProcessGrid(nodes)
+        yield InProcessEngine(nodes)
 
 
 def engine_of(grid):
     """A way to connect, that is there already."""
-    return lambda seconds: FlowerEngine(grid)
+    return lambda seconds: grid
 
 
 def declared(problem: Problem, said=()):

@@ -21,7 +21,7 @@ from fastfedpg.runtime import Result, Schedule, collect, loop_records, message_s
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 
-FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+FILES = {".written", "config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
 DRAWN = {"curve.png", "curve.svg"}  # where the command line has finished it
 
 NUMBERS = ("results.npz", "final.npz", "metrics.csv", "agents.npz")

@@ -97,7 +97,7 @@ def test_paper_page_names_what_exists():
 
 LAYERS = (
     "errors",
-    "messages precision children columns cache memory",
+    "messages precision children columns cache memory written",
     "files kinds npz_headers",
     "parameters scratch graph_files graph_weights",
     "signatures graphs",

@@ -28,7 +28,7 @@ def judged(learned=(890.0, 910.0), spread=0.0):
 
     Two seeds learned, with these means, and by 4 more in one year and less in the other.
     """
-    places, weather = offices_with(2, 0.02, 0.5, spread, False), np.array([[-100.0, 0.0, 100.0]])
+    places, weather = offices_with(2, 0.02, 0.5, spread), np.array([[-100.0, 0.0, 100.0]])
     made = lambda total: Costs(total - 10, np.full_like(total, 10), np.full_like(total, 70), np.full_like(total, 7))
     who = lambda name, kind: contenders.Contender(
         name, kind, lambda place, own: fixed(place.preferred), (None,), places

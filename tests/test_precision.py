@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import fastfedpg as ff
-from fastfedpg import theory
+from fastfedpg import runtime, theory
 from fastfedpg.comparison import Comparison, compare, run_cells
 from fastfedpg.experiment import Settings
-from fastfedpg.precision import float64
+from fastfedpg.experiment.plan import plan
+from fastfedpg.precision import float64, precision_of
 from fastfedpg.problems import compromise, lqr_exact, tabular_exact
+from grid import agents_of, engine_of, federated, grid_of
 
 SOURCE = Path(ff.__file__).parent
 SAMPLED = ff.Config("compromise", oracle="gpomdp", H=2, B=4, K=5, eta=0.3, rounds=3)
@@ -119,3 +121,61 @@ def test_the_command_line(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "there" / "final.npz")["theta"][0], ff.run(SAMPLED).theta)
+
+
+NARROW = replace(PLAYED, oracle="ppo", given={**PLAYED.given, "epochs": 1, "minibatches": 2}, K=4, dtype="float32")
+
+
+@pytest.mark.parametrize("config", [replace(SAMPLED, dtype="float32"), NARROW], ids=lambda c: c.problem)
+def test_float32_is_asked_for(config):
+    """What is computed and sent has 32 bits, half the bytes, and theta is that of 64 bits but for rounding.
+
+    A policy is worth what it is worth in float64: evaluated again there, J is the same to the last bit.
+    """
+    planned = plan(config)
+    with precision_of(planned.problem.theta0):
+        form = runtime.shapes(planned.problem, planned.algorithm, planned.schedule)
+    kinds = {
+        np.dtype(getattr(x, "dtype", int)) for x in jax.tree.leaves((form.state, form.down, form.memory, form.own))
+    }
+    reals = {kind.name for kind in kinds if kind.kind == "f"}
+    narrow, wide = ff.run(config), ff.run(replace(config, dtype="float64"))
+    assert reals == {narrow.theta.dtype.name} == {"float32"}
+    assert planned.sizes.bytes_up * 2 == plan(replace(config, dtype="float64")).sizes.bytes_up
+    if not planned.here.played:  # there noise is drawn in theta's type, and other numbers are drawn
+        assert 0 < np.abs(narrow.theta - wide.theta).max() < 1e-4
+    worth = float64(planned.problem.evaluate)(np.asarray(narrow.theta, float), [0])
+    assert narrow.metrics["J"].dtype == np.float64
+    np.testing.assert_array_equal(narrow.metrics["J"][:, -1], worth.J)
+    by_loop = ff.run(replace(config, runtime="loop"))
+    assert by_loop.theta.dtype == np.float32
+    np.testing.assert_allclose(by_loop.theta, narrow.theta, atol=1e-5)
+
+
+def test_a_float32_run_goes_on_as_one(tmp_path):
+    config = replace(SAMPLED, checkpoint_rounds=1, dtype="float32")
+
+    def stop(done=0, record=None, **_):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(ff.Interrupted):
+        ff.run(config, tmp_path / "run", report=stop)
+    written = (tmp_path / "run" / "config.toml").read_text()
+    (tmp_path / "run" / "config.toml").write_text(written.replace('"float32"', '"float64"'))
+    heard = []
+    with pytest.raises(ff.InputError, match="dtype is float32 there and float64 here"):
+        ff.resume(tmp_path / "run", note=heard.append)
+    (tmp_path / "run" / "config.toml").write_text(written)
+    np.testing.assert_array_equal(ff.resume(tmp_path / "run").theta, ff.run(config).theta)
+
+
+def test_float32_over_flower(tmp_path):
+    """The agents answer on threads of their own, which know nothing of the server's mode."""
+    config = replace(SAMPLED, dtype="float32")
+    planned = plan(config)
+    agents = agents_of(planned.problem, planned.algorithm, tmp_path)
+    with grid_of(agents) as grid, precision_of(planned.problem.theta0):
+        last = federated(engine_of(grid), planned.problem, planned.algorithm, planned.schedule)[-1]
+    assert last.theta.dtype == np.float32
+    np.testing.assert_array_equal(last.theta, ff.run(replace(config, runtime="loop")).theta)

@@ -10,12 +10,14 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+import jax
 import pytest
 
 import fastfedpg
 from commands import command
 from fastfedpg import Config
 from fastfedpg.cli import execute
+from fastfedpg.experiment import made_once
 from fastfedpg.federation import deployment, site
 from fastfedpg.federation.agent import Agent
 from fastfedpg.federation.terms import Address, Deployment, Terms
@@ -85,6 +87,8 @@ def test_a_walk_passes_the_files_that_the_page_lists(name, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(execute, "_picture", drawing)
     walk(name, "first")
+    made_once.forget()
+    jax.clear_caches()
     with walking() as passed:
         walk(name, "second")
     assert sorted(passed) == sorted(listed(name))

@@ -14,6 +14,7 @@ from fastfedpg.envs.catalogue.office_rules import fixed, optimal_start, played, 
 from fastfedpg.envs.catalogue.office_years import Costs, Make, grid, search, years
 from fastfedpg.envs.catalogue.offices import Office
 from fastfedpg.experiment import results
+from fastfedpg.policies.informed import informed
 
 GRID = grid(
     night=(14.0, 16.0),
@@ -36,7 +37,7 @@ class Contender(NamedTuple):
     kind: str  # "rule", "searched" or "learned"
     make: Make
     own: tuple[Any, ...]  # one for each seed: a pytree of arrays with leading axis N, or None
-    offices: Office  # as this one sees them
+    offices: Office
 
 
 class Judged(NamedTuple):
@@ -101,28 +102,26 @@ def learned(name: str, folder: Path, noisy: bool = False) -> Contender:
     """What a run on `offices` has learned: a policy for each of its seeds, or for each of them and each office."""
     loaded = ff.load(folder, agent=0)
     envs = loaded.planned.here.as_environments()
-    if envs is None or not isinstance(envs.tasks, Office):
+    offices = None if envs is None else envs.tasks if envs.context is None else envs.tasks[0]
+    if envs is None or not isinstance(offices, Office):
         raise ff.InputError(f"{folder}: a run on {loaded.planned.name}; here runs on offices are judged")
-    if loaded.policy.width != envs.observations.width:
-        raise ff.InputError(
-            f"{folder}: its policy takes {loaded.policy.width} numbers, an office shows {envs.observations.width}; "
-            "an office's own numbers are inputs with --problem-args context=true"
-        )
+    policy = loaded.policy if envs.shown is None else informed(loaded.policy, envs.shown, envs.context.shape[1])
+    rows = np.zeros((envs.N, 0)) if envs.context is None else envs.context
     thetas = results.read(folder / results.FILE).result.theta
-    own = tuple(np.broadcast_to(theta, (envs.N, theta.shape[-1])) for theta in thetas)
-    return Contender(name, "learned", lambda office, theta: played(loaded.policy, theta, not noisy), own, envs.tasks)
+    own = tuple(np.hstack([np.broadcast_to(theta, (envs.N, theta.shape[-1])), rows]) for theta in thetas)
+    return Contender(name, "learned", lambda office, theta: played(policy, theta, not noisy), own, offices)
 
 
 def same_offices(contenders: Sequence[Contender]) -> Office:
     """The offices that all runs are about."""
     first = contenders[0]
     for other in contenders[1:]:
-        ours, theirs = (jax.tree.leaves(x.offices._replace(context=None)) for x in (first, other))
+        ours, theirs = (jax.tree.leaves(x.offices) for x in (first, other))
         if any(np.shape(a) != np.shape(b) or not np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True)):
             raise ff.InputError(
                 f"{first.name} and {other.name} have other offices: agents, least, most and spread must be the same"
             )
-    return first.offices._replace(context=None)
+    return first.offices
 
 
 def judged(contenders: Sequence[Contender], seeds: Sequence[int]) -> list[Judged]:

@@ -3,7 +3,6 @@
 Without JAX: the processes that play environments import it, and those that Flower starts.
 """
 
-import ctypes
 import fcntl
 import os
 import select
@@ -12,18 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 import psutil
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
-PR_SET_PDEATHSIG = 1
 END_SECONDS = 5.0
 """What a process has to end by itself once it was asked to."""
-MARK = "FASTFEDPG_STARTED_BY"
-"""In the environment of a process and of all that it starts, directly or not: the marks of those that started it."""
 
 
 def start(command: list[str], environment: Mapping[str, str], **how: Any) -> Child:
@@ -69,20 +65,10 @@ def _alive(process: psutil.Process) -> bool:
     return False
 
 
-def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask the system for a signal at the end of the thread that started this process; if it has ended already, end."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() == 1:
-        os.kill(os.getpid(), number)
-
-
 def end_with_line(lifeline: int) -> None:
     """Kill this process and its group when nobody holds the other end, even if its own code never returns."""
+    _ask_kernel(lifeline)
     group = os.getpgrp()
-    if hasattr(fcntl, "F_SETSIG"):  # the kernel's doing: no interpreter lock is in its way
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -group)
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
     def wait() -> None:
         select.select([lifeline], [], [])  # a thread that reads would be woken in the signal's stead
@@ -91,62 +77,26 @@ def end_with_line(lifeline: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def tie(command: list[str]) -> list[str]:
-    """A command, asked to end when the process that starts it does."""
-    return [sys.executable, "-m", __name__, str(os.getpid()), *command]
+def _ask_kernel(lifeline: int) -> None:
+    """A signal to the group at the end of the line, by the system: no interpreter lock is in its way."""
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def mark_environment(environment: Mapping[str, str], mark: str) -> dict[str, str]:
-    """An environment by which `guard` knows a process again."""
-    return {**environment, MARK: f"{environment.get(MARK, '')}:{mark}"}
-
-
-def guard(mark: str) -> Child:
-    """A process that outlives this one, and then kills those so marked that do not end although they were asked to.
-
-    A node that says goodbye to a SuperLink which was killed with it would try for minutes.
-    """
-    own = {name: value for name, value in os.environ.items() if name != MARK}
-    command = [sys.executable, "-m", __name__, "--guard", mark]
-    quiet = subprocess.DEVNULL  # who reads our output must not wait for the guard
-    return subprocess.Popen(command, env=own, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
-
-
-def dismiss(guarding: Child) -> None:
-    """The marked processes have ended: so does their guard."""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        guarding.communicate(timeout=2 * END_SECONDS)
-
-
-def _marked(mark: str) -> Iterator[psutil.Process]:
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):  # it has ended, or is another user's
-            if f":{mark}" in process.environ().get(MARK, ""):
-                yield process
-
-
-def _guard(mark: str) -> None:
-    sys.stdin.buffer.read()  # until the other end of the pipe has gone
-    limit = time.monotonic() + END_SECONDS
-    empty = 0
-    while empty < 2:  # one that forks and ends while it is looked for could be missed once
-        left = [*_marked(mark)]
-        empty = 0 if left else empty + 1
-        for process in left if time.monotonic() > limit else ():
-            with suppress(psutil.Error):
-                process.kill()
-        time.sleep(0.1)
+def tie(command: list[str], lifeline: int) -> list[str]:
+    """A command that is killed, with its group, when nobody holds the other end of the line any more."""
+    return [sys.executable, "-m", __name__, str(lifeline), *command]
 
 
 def main() -> None:
-    """Become the command, or the guard."""
-    if sys.argv[1] == "--guard":
-        _guard(sys.argv[2])
-        return
-    parent, command = int(sys.argv[1]), sys.argv[2:]
-    end_with_parent(signal.SIGTERM)
-    if os.getppid() != parent:  # it ended before it could be asked for
+    """Become the command: what was asked of the system outlives that."""
+    lifeline, command = int(sys.argv[1]), sys.argv[2:]
+    _ask_kernel(lifeline)
+    if select.select([lifeline], [], [], 0)[0]:  # it has ended before it could be asked for
         sys.exit(1)
+    os.set_inheritable(lifeline, True)
     os.execv(command[0], command)
 
 

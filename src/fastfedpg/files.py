@@ -15,6 +15,7 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
 from fastfedpg.errors import InputError
+from fastfedpg.written import HEAD, LIST, enter
 
 PART = ".part-"
 LOCK = ".lock"
@@ -31,6 +32,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
             sync(each)
         if part.is_dir() and path.is_dir():
             shutil.rmtree(path)
+        enter(path, part)
         part.replace(path)
         sync(path.parent)
     except BaseException:
@@ -47,6 +49,11 @@ def write_text(path: Path, text: str) -> None:
     """A text file, whole or not at all."""
     with write_atomically(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def begin_list(folder: Path) -> None:
+    """From here on what is written in this folder is listed in it."""
+    write_text(folder / LIST, HEAD)
 
 
 def write_secret(path: Path, data: bytes) -> None:

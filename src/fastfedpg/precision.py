@@ -1,8 +1,9 @@
 """64-bit mode, at the doors of the package alone: what is called from there need not ask for it again."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 
@@ -23,3 +24,11 @@ def float64(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return call
+
+
+def precision_of(theta: Any) -> AbstractContextManager[None]:
+    """The mode in which rounds from this start are computed: with a theta of float32 nothing in them is float64.
+
+    It is around rounds alone. What a policy is worth is computed by functions that are `float64` themselves.
+    """
+    return jax.enable_x64(theta.dtype != "float32")

@@ -66,6 +66,7 @@ POLICIES = Table(
         "fourier": "policies.makers:fourier",
         "mlp": "policies.makers:mlp",
         "cnn": "policies.images:cnn",
+        "gru": "policies.recurrent:gru",
         "bits": "policies.bits:bits",
     },
     given=("observations", "actions", "normalise"),
@@ -74,6 +75,7 @@ POLICIES = Table(
 ENVIRONMENTS = Table(
     "problem",
     {
+        "recall": "envs.catalogue.recall:recall",
         "point-mass": "envs.catalogue.point_mass:point_mass",
         "cart-pole": "envs.catalogue.cart_pole:cart_pole",
         "pendulum": "envs.catalogue.pendulum:pendulum",

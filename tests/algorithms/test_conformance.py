@@ -39,7 +39,7 @@ EXACT = Case("exact", False, None, 1, 1e-12)
 SAMPLED = Case("gpomdp", False, None, 2, 1e-9, ETAS)
 SOME = Case("gpomdp", True, 2, 2, 1e-9)
 NAMES = {"exact": EXACT, "sampled": SAMPLED, "some-agents-own-kernels": SOME}
-WITHOUT_NOISE = ("fast_fedpg", "scaffold_pg-some", "decentralised_pg", "pavg")
+WITHOUT_NOISE = ("fast_fedpg", "scaffold_pg-some", "decentralised_pg", "pavg-natural")
 """Rows that `make test` tries without noise too, a server's, with memory, a graph's, a table's; the rest is `long`."""
 
 
@@ -48,6 +48,14 @@ WITH_SOME = (
     "fedpg_br", "decentralised_pg", "mdpgt", "afedpg", "incremental_pg",
 )  # fmt: skip
 """Rows that it tries with some agents alone and own kernels: those that keep something, or go by who is there."""
+
+
+ALONE = (
+    "fast_fedpg", "scaffold_pg-II", "rc_pg", "heavy_anchor", "mdpgt",
+    *(name for name, row in TABLE.items() if row.alone or row.step),
+)  # fmt: skip
+"""Rows whose single agent it asks for: corrections that must vanish, a graph, and all that take no plain steps."""
+assert {*WITHOUT_NOISE, *WITH_SOME, *ALONE} <= {*TABLE}
 
 
 def _case(row: str, name: str):
@@ -200,6 +208,7 @@ def test_loop_equals_simulate_over_many_rounds():
     same(loop(*arguments, metrics_every=5), simulate(*arguments, metrics_every=5), SAMPLED.tolerance, 1.0)
 
 
+@pytest.mark.parametrize("row", [_only(row, WITH_SOME) for row in TABLE], indirect=True)
 def test_some_agents_are_not_all(row, algorithm):
     """Nothing is counted for the agents that take no part, and theta is another than with them.
 
@@ -366,6 +375,7 @@ def test_permuting_the_agents_with_their_keys_permutes_the_result(row):
         np.testing.assert_allclose(two.theta, expected, atol=1e-12 * row.scale)
 
 
+@pytest.mark.parametrize("row", [_only(row, ALONE) for row in TABLE], indirect=True)
 def test_one_agent_is_the_single_agent_method(row):
     """N = 1: every correction vanishes, and T rounds are T * local plain gradient steps, or what the row says.
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,22 @@ from fastfedpg.cli.parse_flags import settings_for
 from fastfedpg.cli.run import RunFlags
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import Config, advised, plan, resume, run
+from fastfedpg.experiment.advice_given import Advice
 from fastfedpg.experiment.advised import advise
 from fastfedpg.experiment.config import from_toml
 from fastfedpg.runtime import Schedule
 
 NOISY = ("--oracle", "reinforce", "--B", 1, "--K", 10)
+
+
+@cache
+def of_compromise() -> Advice:
+    return advise(Config("compromise"))
+
+
+@cache
+def of_what_is_played() -> Advice:
+    return advise(Config("point-mass", agents=2, oracle="gpomdp", policy="linear", B=4, K=10, H=5))
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +111,7 @@ def test_flags_for_any_configuration(config):
 
 def test_what_is_measured_is_what_there_is():
     """zeta^2 of `compromise` at the uniform policy, by its definition; and the first gap is J - J*."""
-    found = advise(Config("compromise"))
+    found = of_compromise()
     mdp = problems.compromise()
     g = problems.exact.gradients(mdp, np.zeros(3)).reshape(2, 3)
     assert found.measured.zeta_sq.mean == pytest.approx(np.mean(np.sum((g - g.mean(axis=0)) ** 2, axis=1)))
@@ -108,7 +120,7 @@ def test_what_is_measured_is_what_there_is():
 
 def test_what_can_only_be_played_is_not_tried():
     """No J* is known: rounds are the model's, and that is said."""
-    found = advise(Config("point-mass", agents=2, oracle="gpomdp", policy="linear", B=4, K=10, H=5))
+    found = of_what_is_played()
     assert found.tried is None
     assert found.trial().startswith("not tried, since no gap is known here: rounds are the model's")
     assert found.summary()["tried"] is None
@@ -134,8 +146,7 @@ def test_theorem_2_speaks_where_it_applies():
     for config in (Config("compromise", tau=0.1, H=5), Config("lqr", H=5)):
         assert advise(config).by_theorem().startswith("Theorem 2 with its own constants promises fast_fedpg this gap")
     assert advise(Config("compromise", tau=0.1, H=5, alpha_g=0.5)).by_theorem().endswith("alpha_g = 0.5, not 1")
-    played = advise(Config("point-mass", agents=2, oracle="gpomdp", policy="linear", B=4, K=10, H=5))
-    assert played.by_theorem().endswith("of what can only be played neither J* nor (12) is known")
+    assert of_what_is_played().by_theorem().endswith("of what can only be played neither J* nor (12) is known")
 
 
 def test_trajectories_are_advised_unless_they_are_given(capsys):
@@ -154,7 +165,7 @@ def test_trajectories_are_advised_unless_they_are_given(capsys):
 
 def test_without_noise_it_does_not_decide():
     """FedAvg-PG can be the best without noise, where its drift is within the target."""
-    found = advise(Config("compromise"))
+    found = of_compromise()
     plain = sorted(found.costs, key=lambda c: c.method.name != "fedavg_pg")
     assert found._replace(costs=plain).reason().startswith("neither noise nor drift decides: without noise")
 
@@ -205,7 +216,7 @@ def test_a_target_that_is_met_at_the_start_is_refused(capsys):
 
 def test_a_method_without_local_steps_is_not_said_to_correct():
     """centralised_pg has no drift to correct."""
-    found = advise(Config("compromise"))
+    found = of_compromise()
     assert found.reason().startswith("drift decides")
     plain = sorted(found.costs, key=lambda c: c.method.name != "centralised_pg")
     assert found._replace(costs=plain).reason().startswith("neither noise nor drift decides")

@@ -29,7 +29,7 @@ from fastfedpg.problems import PLAYED, PROBLEMS, compromise, compromise_grid, ta
 
 SCRIPT = str(Path(sys.executable).with_name("fastfedpg"))
 DRAWN = {"curve.png", "curve.svg"}
-RUN_FILES = {"config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
+RUN_FILES = {".written", "config.toml", "results.npz", "metrics.csv", "final.npz", "agents.npz", "summary.json"}
 COLUMNS = (
     "seed round J gap grad_norm_sq return_mean return_worst return_q25 return_median return_q75 drift env_steps "
     "floats_up floats_down bytes_up bytes_down syncs"

@@ -477,6 +477,7 @@ def test_divergence_later_keeps_the_metrics_until_then(runtime, capsys):
     assert summary["state"] == "diverged"
     assert summary["rounds_done"] == recorded[-1]
     assert {p.name for p in Path("out").iterdir()} == {
+        ".written",
         "config.toml",
         "results.npz",
         "metrics.csv",

@@ -120,7 +120,7 @@ def stopping(monkeypatch, stop, title: str, at: int):
 
 def test_a_study_is_its_comparisons(whole):
     """Each in a folder of its own, number for number what `fastfedpg compare` makes of that folder's file."""
-    assert {path.name for path in whole.iterdir()} == {*MEMBERS, "study.toml", "study.csv", "scores.csv"}
+    assert {path.name for path in whole.iterdir()} == {".written", *MEMBERS, "study.toml", "study.csv", "scores.csv"}
     assert command("compare", "--config", whole / "two" / "compare.toml", "--out", "alone") == 0
     assert numbers("alone") == numbers(whole / "two")
     assert without_seconds("alone") == without_seconds(whole / "two")
@@ -482,7 +482,7 @@ def test_all_that_a_study_writes_is_its_own_and_nothing_else_is_replaced(copied,
     assert kept == {"notes.txt", "mine/thesis.tex", "one/notes.txt", "one/fast_fedpg/notes.txt"}
     assert {p.name for p in Path("out/one").iterdir()} == {"fast_fedpg", "notes.txt"}
     assert {p.name for p in Path("out").iterdir()} == {
-        "mine", "notes.txt", "one", "new", "study.toml", "study.csv", "scores.csv",
+        ".written", "mine", "notes.txt", "one", "new", "study.toml", "study.csv", "scores.csv",
     }  # fmt: skip
 
 

@@ -217,7 +217,14 @@ def test_drawing_a_problem_without_a_grid_is_refused(tmp_path):
     assert curves.policies(tmp_path / "x", [outcome("one", GAPS)], compromise(), "title") == []
 
 
-@pytest.mark.parametrize("problem", [compromise_grid(n=3, agents=2), random(agents=2, kernel=0.5), compromise()])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        compromise_grid(n=3, agents=2),
+        *(pytest.param(p, marks=pytest.mark.long) for p in (random(agents=2, kernel=0.5), compromise())),
+    ],
+    ids=lambda problem: problem.name,
+)
 def test_figures_of_real_runs(tmp_path, monkeypatch, problem):
     """On a grid the median seed's policies in the same shades, without a method that has one policy per agent."""
     bound = with_oracle(problem, "exact")

@@ -71,7 +71,9 @@ def test_a_finished_run_is_left_alone(capsys):
     assert command("resume", "out") == 0
     assert "out: the run has finished; its picture was missing: out/curve.png" in capsys.readouterr().out
     drawn = contents()
-    assert {name: drawn[name] for name in before} == before
+    assert {name: drawn[name] for name in before if name != "out/.written"} == {
+        name: what for name, what in before.items() if name != "out/.written"
+    }, "its list alone has two lines more"
     before = drawn
     assert command("resume", "out") == 0
     assert "out: the run has finished; there is nothing to do" in capsys.readouterr().out

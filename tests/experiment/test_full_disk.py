@@ -105,7 +105,11 @@ def test_files_are_on_disk_before_they_take_their_name(monkeypatch):
     fastfedpg.run(replace(CONFIG, checkpoint_rounds=6), "out")
     part = "out/checkpoints/.part-000000006"
     expected = [
+        ("sync", "out/.part-.written"),
+        ("name", "out/.written"),
+        ("sync", "out"),
         ("sync", "out/.part-config.toml"),
+        ("sync", "out/.written"),  # where the file is listed before it has its name
         ("name", "out/config.toml"),
         ("sync", "out"),
         ("sync", "out"),  # with the new folder for checkpoints in it
@@ -117,7 +121,7 @@ def test_files_are_on_disk_before_they_take_their_name(monkeypatch):
         ("sync", "out/checkpoints"),
     ]
     for file in ("results.npz", "final.npz", "agents.npz", "metrics.csv", "summary.json"):
-        expected += [("sync", f"out/.part-{file}"), ("name", f"out/{file}"), ("sync", "out")]
+        expected += [("sync", f"out/.part-{file}"), ("sync", "out/.written"), ("name", f"out/{file}"), ("sync", "out")]
     assert calls == expected
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("fresh_folder")
 
 def test_the_copy_that_stands_for_a_killed_run_is_one(never_stopped):
     out = killed()
-    assert {p.name for p in out.iterdir()} == {"config.toml", "checkpoints"}
+    assert {p.name for p in out.iterdir()} == {".written", "config.toml", "checkpoints"}
     assert rounds_kept(out) == [8, 6]
     assert run_folder.state(out) == "interrupted"
 

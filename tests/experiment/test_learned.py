@@ -216,7 +216,7 @@ def test_environments_that_do_not_fit(runs):
         learned.evaluate(3)
     with pytest.raises(InputError, match="episodes = 0; it must be at least 1"):
         learned.evaluate(episodes=0)
-    with pytest.raises(InputError, match="deterministic is for an environment that is given"):
+    with pytest.raises(InputError, match="deterministic is for environments; here returns are exact"):
         learned.evaluate(deterministic=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 import fastfedpg as ff
 from commands import command
 from fastfedpg import Config, InputError, cli
-from fastfedpg.experiment import plan
+from fastfedpg.experiment import made_once, plan
 from fastfedpg.experiment.config import from_toml
 
 MINE = '''
@@ -143,6 +143,7 @@ def test_what_the_oracle_is_given_is_the_oracles_own(monkeypatch):
     seen = {}
     import fastfedpg.experiment.problem as building
 
+    made_once.forget()
     real = building.with_policy
     monkeypatch.setattr(building, "with_policy", lambda *given, **named: seen.update(named) or real(*given, **named))
     config = Config("compromise", oracle="actor_critic", policy="table", algorithm="mine.py:fedprox_pg", B=2, K=3)

@@ -123,6 +123,69 @@ def test_a_killed_run_is_replaced_with_its_checkpoints_and_all_that_was_set_asid
     assert {p.name for p in out.iterdir()} == {p.name for p in Path("new").iterdir()}
 
 
+def refused(name: str, said: str) -> None:
+    """--overwrite of `out` names this file, and changes nothing."""
+    before = contents()
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 2
+    assert f"out/{name}: not what was written there, but changed since, or somebody else's" in said()
+    assert contents() == before
+
+
+def test_a_file_that_has_one_of_the_run_s_names_and_not_its_content_is_kept(capsys):
+    """Of what was never there, and of each file that the run wrote; put back, it is the run's again."""
+    said = lambda: capsys.readouterr().err
+    out = killed()
+    begun = "checkpoints/000000008"
+    for name in ("metrics.csv", "curve.png", "before-restart/summary.json", "checkpoints/000000002/state.safetensors"):
+        put(name)
+        refused(name, said)
+        Path("out", name).unlink()
+    for name in ("config.toml", f"{begun}/checkpoint.toml"):
+        kept = Path("out", name).read_bytes()
+        put(name) if begun in name else Path("out", name).write_bytes(kept + b"# mine\n")
+        refused(name, said)
+        Path("out", name).write_bytes(kept)
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 0
+    written = [*own_files.RESULTS[:5], "curve.png", "curve.svg", "config.toml"]
+    assert {*written} == {path.name for path in out.iterdir()} - {".written"}
+    for name in written[:-1]:
+        kept = Path("out", name).read_bytes()
+        put(name)
+        refused(name, said)
+        Path("out", name).write_bytes(kept)
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 0
+
+
+def test_so_it_is_in_a_comparison_and_in_its_runs(capsys):
+    """Each has a list of its own; without a list, as older versions left it, names are all there is."""
+    said = lambda: capsys.readouterr().err
+    assert command("compare", *WORDS, "--algorithms", "fast_fedpg", "--out", "out") == 0
+    for name in ("table.csv", "fast_fedpg/summary.json"):
+        kept = Path("out", name).read_bytes()
+        put(name)
+        refused(name, said)
+        Path("out", name).write_bytes(kept)
+    Path("out/.written").unlink()
+    put("table.csv")
+    assert command("run", *WORDS, "--out", "out", "--overwrite") == 0
+
+
+@pytest.mark.parametrize("damage", ["years of work", ""])
+def test_a_list_that_is_none_lists_nothing_and_stays(damage, capsys):
+    fastfedpg.run(SHORT, "out")
+    Path("out/.written").write_text(damage)
+    refused(".written", lambda: capsys.readouterr().err)
+
+
+def test_a_line_that_was_cut_off_takes_no_other_with_it():
+    """As a full disk leaves it: what is written next is listed on a line of its own."""
+    fastfedpg.run(SHORT, "out")
+    lines = Path("out/.written").read_text()
+    Path("out/.written").write_text(lines + "\n0123")
+    files.write_text(Path("out/summary.json"), "{}")
+    assert {p.name for p in own_files.listed(Path("out"))} == {p.name for p in Path("out").iterdir()}
+
+
 def test_a_comparison_is_replaced_with_its_cells_and_no_others(capsys):
     """Cells of the earlier one are gone, but for what is somebody else's; a run that was put beside them stays."""
     words = ("compare", *WORDS, "--seeds", "2", "--out", "out")

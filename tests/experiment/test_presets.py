@@ -9,6 +9,7 @@ from fastfedpg.comparison.spec import Comparison
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import presets
 from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.plan import plan
 
 
 @pytest.mark.parametrize("name", presets.known())
@@ -46,3 +47,14 @@ def test_methods_with_ppo_are_compared_on_one_budget():
     comparison = Comparison(settings, ("fast_fedpg,reuse=true", "fedavg_pg"))
     plans = cell_plans.give_rounds(comparison, cell_plans.plan_cells(comparison), lambda words: None)
     assert [planned.schedule.rounds for planned in plans.values()] == [2, 2]
+
+
+def test_lanes_that_are_shorter_than_an_episode_are_noted():
+    """They begin anew in every batch; whole episodes, and lanes as long as one, see all that is evaluated."""
+    about = {"policy": "linear", "B": 1, "H": 1, "minibatches": 1}
+    made = lambda **more: plan(Config("point-mass", agents=1, **about, **more))
+    noted = lambda **more: any("lanes begin anew in every batch" in note for note in made(**more).notes)
+    whole = made(oracle="ppo", K=4).here.horizon
+    assert [noted(oracle="ppo", K=K) for K in (whole - 1, whole)] == [True, False]
+    assert not noted(oracle="ppo", K=4, segments=False)
+    assert not noted(oracle="ppo")

@@ -30,8 +30,10 @@ def test_a_target_that_was_met_needs_no_model():
 
 
 def test_a_gap_that_does_not_fall_has_no_rounds():
-    """Nor one that diverged."""
-    for gaps in (np.array([1.0, 0.3, 0.3, 0.3, 0.3]), np.array([1.0, 0.3, 0.2, 0.4, 0.5]), np.full(5, np.inf)):
+    """Nor one that diverged, or that falls by its last bit alone."""
+    last_bit = np.nextafter(0.3, 0)
+    flat, rounded = np.array([1.0, 0.3, 0.3, 0.3, 0.3]), np.array([1.0, 0.3, 0.3, 0.3, last_bit])
+    for gaps in (flat, rounded, np.array([1.0, 0.3, 0.2, 0.4, 0.5]), np.full(5, np.inf)):
         assert rounds_until(0.1, gaps) == (math.inf, math.inf)
 
 

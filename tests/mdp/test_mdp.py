@@ -221,3 +221,25 @@ def test_evaluation_is_float64_without_changing_the_users_setting():
         assert jnp.ones(1).dtype == jnp.float32
     assert g.dtype == np.float64
     assert value == pytest.approx(np.mean([ref.J(p.P, c, p.rho, p.gamma, theta) for c in p.cost]), rel=1e-14)
+
+
+def test_no_lapack_call_has_a_batch_that_it_would_deal_out_to_the_threads_it_waits_in():
+    """Two calls that did, on two cores, waited for ever: `compare --problem mazes --algorithms fednpg_admm`.
+
+    Agents with kernels of their own, seeds above them, and derivatives: every call has one matrix, and the numbers are
+    those of NumPy's own solutions, agent by agent.
+    """
+    p = random(agents=3, S=4, A=2, gamma=0.9, kernel=0.5)
+    thetas = np.random.default_rng(0).normal(size=(2, 8))
+    f = jax.jit(jax.vmap(tabular_exact.gradient_function(p)))
+    hessians = jax.jit(jax.vmap(jax.jacrev(tabular_exact.gradient_function(p))))
+    for program in (f, hessians):
+        lines = program.lower(thetas).as_text().splitlines()
+        calls = [line for line in lines if "custom_call @lapack" in line]
+        assert {"dgetrf", "dtrsm"} == {line.split("@lapack_")[1].split("_ffi")[0] for line in calls}
+        assert all('num_batch_dims = "0"' in line for line in calls)
+    for theta, g, H in zip(thetas, f(thetas), hessians(thetas), strict=True):
+        for i in range(p.N):
+            J = lambda x, i=i: ref.J(p.P[i], p.cost[i], p.rho, p.gamma, x)
+            np.testing.assert_allclose(g[i], ref.finite_difference(J, theta), atol=1e-8)
+        np.testing.assert_allclose(H, np.swapaxes(H, 1, 2), atol=1e-12)

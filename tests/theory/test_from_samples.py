@@ -69,6 +69,15 @@ def test_steps_are_counted(table):
     assert table[3] == GROUPS * R * 4 * 4 * 8
 
 
+def test_a_replica_is_the_same_with_however_many_others_it_is_drawn():
+    """16 are drawn in blocks of 8, and 17 at once: the first 16 of these are the same to the bit, and none is twice."""
+    problem = problems.with_oracle(problems.compromise(), "reinforce", B=2, K=3)
+    some, all_of_them = (from_samples.draw_estimates(problem, np.zeros(3), n, seed=5) for n in (16, 17))
+    np.testing.assert_array_equal(some.g, all_of_them.g[:16])
+    assert len(np.unique(some.g.reshape(16, -1), axis=0)) > 8
+    assert (some.steps, all_of_them.steps) == (16 * 2 * 2 * 3, 17 * 2 * 2 * 3)
+
+
 def test_agents_that_are_alike_have_no_zeta():
     """zeta^2 = 0: its interval holds 0 in at least 95% of cases (the jackknife is wide there), and noise alone is 8."""
     rng = np.random.default_rng(0)
@@ -104,6 +113,24 @@ def test_intervals_hold_their_level_near_0_in_one_dimension(size, errors):
         each = theory.zeta_sq_from(apart), theory.norm_sq_from(one), theory.smoothness_from(0 * two, two, 1.0)
         inside += [e.low <= t <= e.high for e, t in zip(each, (m**2, m**2, m), strict=True)]
     assert (inside >= 366).all()
+
+
+@pytest.mark.parametrize("pull", [0.0, 2.0])
+def test_the_direction_is_chosen_by_other_samples_than_those_that_tell_L(pull, monkeypatch):
+    """One agent, g = pull e_1 + L theta + noise of size 1 in each of 64 dimensions, 8 replicas, 200 times: `measure`
+    covers L in at least 179, below which a binomial with .95 is with probability .1%.
+
+    Were the estimates that chose the direction also one end of the difference, their mean's noise, sqrt(64/8) long,
+    would lie along it where pull = 0, and L s would seem longer by so much: such intervals cover in 46 and 59%."""
+    L, rng = 2.0, np.random.default_rng(16)
+    start = pull * np.eye(64)[0]
+
+    def draw(problem, theta, replicas, seed, first=0):
+        return from_samples.Drawn(start + L * theta + rng.normal(size=(replicas, 1, 64)), 0)
+
+    monkeypatch.setattr(from_samples, "draw_estimates", draw)
+    every = [from_samples.measure(None, np.zeros(64), 8).L for _ in range(200)]
+    assert sum(e.low <= L <= e.high for e in every) >= 179
 
 
 def test_exact_gradients_are_measured_exactly():

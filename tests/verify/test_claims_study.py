@@ -6,7 +6,8 @@ import shutil
 import numpy as np
 
 from commands import command
-from fastfedpg.verify.others import claims_study, kept_rows, statements
+from fastfedpg.verify import kept_parts
+from fastfedpg.verify.others import claims_study, statements
 from fastfedpg.verify.verdict import Estimate, Measured, Row, claim, decided, not_applicable
 
 NOISY = Row(
@@ -59,13 +60,13 @@ def read(folder):
 
 def test_rows_are_read_as_they_were_written(tmp_path):
     file, about = tmp_path / "01.json", {"part": "one"}
-    kept_rows.keep(file, about, ALL)
-    found = kept_rows.kept(file, about)
+    kept_parts.keep(file, about, ALL)
+    found, _ = kept_parts.kept(file, about)
     assert repr(found) == repr(ALL)
-    assert kept_rows.kept(file, {"part": "two"}) is None
+    assert kept_parts.kept(file, {"part": "two"}) is None
     file.write_text(file.read_text().replace('"says"', '"sags"'))
-    assert kept_rows.kept(file, about) is None
-    assert kept_rows.kept(tmp_path / "02.json", about) is None
+    assert kept_parts.kept(file, about) is None
+    assert kept_parts.kept(tmp_path / "02.json", about) is None
 
 
 def test_it_is_stopped_and_goes_on_without_repeating_anything(workplace, monkeypatch, capsys):

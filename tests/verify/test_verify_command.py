@@ -15,6 +15,7 @@ from fastfedpg.verify.verdict import (
     PASS,
     UNDECIDED,
     claim,
+    mean_of,
 )
 from tiny_subject import told
 
@@ -79,10 +80,52 @@ def test_ctrl_c(workplace, monkeypatch):
     with_parts(monkeypatch, lambda: ([GOOD], {}), interrupted)
     said = told("--out", "out", "--overwrite")
     assert said.code == 130
-    assert said.err.splitlines()[-1].startswith("fastfedpg: interrupted before anything was decided; no report was")
+    words = (
+        "fastfedpg: interrupted after 1 of 2 parts; they are kept in out, and the same command with --out out goes on"
+    )
+    assert said.err.splitlines()[-1] == words
     assert len(json.loads((workplace / "out" / "verify.json").read_text())["rows"]) == 1
-    assert told("--out", "new").code == 130
+    with_parts(monkeypatch, interrupted)
+    said = told("--out", "new")
+    assert said.code == 130
+    assert said.err.splitlines()[-1].startswith("fastfedpg: interrupted before anything was decided; no report was")
     assert not (workplace / "new").exists()
+
+
+def test_the_same_command_goes_on_after_ctrl_c(workplace, monkeypatch):
+    """Parts that were finished are read, pictures' numbers too, and the report is that of one never stopped.
+
+    Other settings are another report; what was damaged, or could not be checked, is done again.
+    """
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    calls, data = [], {"stationary": Sweep(np.array([1, 2]), np.array([[2.0, 1.0], [2.1, np.nan]]), "x"), "floors": {}}
+    noisy = replace(GOOD, margin=mean_of([[1.0], [1.5], [1.25]]))
+    first, second = (lambda: (calls.append(1) or [noisy], data)), (lambda: ([GOOD], {}))
+    with_parts(monkeypatch, first, second)
+    assert told("--out", "whole").code == 0
+    with_parts(monkeypatch, first, interrupted)
+    assert told("--out", "out").code == 130
+    with_parts(monkeypatch, first, second)
+    refused = told("--out", "out", "--first-seed", 1)
+    assert (refused.code, "out: the folder is not empty" in refused.err) == (2, True)
+    assert told("--out", "out").code == 0
+    assert len(calls) == 2
+    names = lambda out: {path.name: path.read_bytes() for path in (workplace / out).iterdir()}
+    assert names("out") == names("whole")
+    with_parts(monkeypatch, first, interrupted)
+    assert told("--out", "hurt").code == 130
+    file = workplace / "hurt" / "parts" / "01.json"
+    file.write_text(file.read_text().replace("1.25", "1.26"))
+    with_parts(monkeypatch, first, second)
+    assert told("--out", "hurt").code == 2
+    assert told("--out", "hurt", "--overwrite").code == 0
+    assert (len(calls), names("hurt")) == (4, names("whole"))
+    (workplace / "mine" / "parts").mkdir(parents=True)
+    (workplace / "mine" / "parts" / "01.json").write_text("years of work")
+    assert told("--out", "mine", "--overwrite").code == 2
 
 
 def test_an_earlier_report_is_replaced(workplace, monkeypatch):

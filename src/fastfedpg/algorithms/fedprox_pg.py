@@ -24,15 +24,15 @@ def fedprox_pg(eta: Scalar, H: int, mu: Scalar = 0.1, optimiser: MakeOptimiser =
         x_{l+1} = x_l - eta (g_i(x_l) + mu (x_l - theta)),      x_0 = theta,      theta+ = mean_i x_H
 
     mu = 0 is FedAvg-PG. With r = 1 - eta mu the displacement is x_l - theta = -eta sum_{k<l} r^{l-1-k} g_i(x_k), to
-    first order -eta S_l g_i(theta), S_l = 1 + r + … + r^{l-1}. So a round is a step of eta S_H, at most 1/mu, and its
-    fixed point has
+    first order -eta S_l g_i(theta), S_l = 1 + r + … + r^{l-1}. So a round is a step of eta S_H, at most 1/mu where
+    eta mu <= 1, and its fixed point has
 
         grad J = eta c mean_i[hess J_i grad J_i] + O(eta^2),      c = sum_{k<H} r^{H-1-k} S_k / S_H
                                                                     = (1 - H r^{H-1}/S_H) / (eta mu)
 
-    for fixed r. That is (H-1)/2 at mu = 0, as FedAvg-PG's, and 1 at mu = 1/eta, where x_{l+1} = theta - eta g_i(x_l)
-    for every l: the pull makes the bias smaller by making the round shorter, and does not remove it. At fixed mu it
-    does nothing to first order in eta. eta mu must be below 2, or local steps diverge by themselves.
+    for fixed r. That is (H-1)/2 at mu = 0, as FedAvg-PG's, and 1 at mu = 1/eta for H > 1, where x_{l+1} = theta - eta
+    g_i(x_l) for every l: the pull makes the bias smaller by making the round shorter, and does not remove it. At fixed
+    mu it does nothing to first order in eta. eta mu must be below 2, or local steps diverge by themselves.
 
     Use it to hold back FedAvg-PG's local steps where long rounds diverge. Do not to remove its bias, which it can't.
 

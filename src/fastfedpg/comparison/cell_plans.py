@@ -27,6 +27,8 @@ SHARED = (
     "normalise",
     "context",
     "evaluation_episodes",
+    "evaluate_by",
+    "dtype",
     "seeds",
     "first_seed",
     "theta0",

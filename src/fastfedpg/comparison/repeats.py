@@ -15,6 +15,7 @@ from fastfedpg.experiment.own_code import named
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import OnProgress, Show
 from fastfedpg.files import read_text, write_text
+from fastfedpg.precision import precision_of
 from fastfedpg.runtime import Diverged, Record
 
 FILE = "repeats.csv"
@@ -47,15 +48,16 @@ def repeat(plans: Mapping[str, Plan], file: Path, show: Show) -> dict[str, Repea
 
 def _repeat(planned: Plan, report: OnProgress) -> Repeats:
     start = np.atleast_2d(planned.problem.theta0)[0]
-    starts = start + NUDGE * np.random.default_rng(0).normal(size=(REPEATS, len(start)))
+    starts = start + NUDGE * np.random.default_rng(0).normal(size=(REPEATS, len(start))).astype(start.dtype)
     schedule = replace(planned.schedule, seeds=REPEATS, theta0=starts, go_on=True)
     name, records = value_name(planned), len(list(schedule.recorded()))
     kept: list[np.ndarray] = []
     running = runtime.simulate_records(planned.problem, planned.algorithm, schedule, lambda done, _: report(done))
     try:
-        for k, record in enumerate(running):
-            if k >= records - tail_length(records):
-                kept.append(_value(record, name))
+        with precision_of(start):
+            for k, record in enumerate(running):
+                if k >= records - tail_length(records):
+                    kept.append(_value(record, name))
     except Diverged:
         return Repeats(*np.full((2, REPEATS), np.inf))
     return Repeats(kept[-1], np.mean(kept, axis=0))

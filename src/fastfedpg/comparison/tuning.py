@@ -18,6 +18,7 @@ from fastfedpg.experiment.own_code import named
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.progress import OnProgress, Show
 from fastfedpg.files import read_text, write_text
+from fastfedpg.precision import precision_of
 from fastfedpg.runtime import Diverged, Schedule
 
 FACTOR = 2.0
@@ -112,7 +113,8 @@ def _try(name: str, planned: Plan, etas: Sequence[float], seeds: int, report: On
         sweep=list(etas),
     )
     try:
-        *_, last = running
+        with precision_of(planned.problem.theta0):
+            *_, last = running
     except Diverged:
         return [Trial(name, e, math.nan) for e in etas]
     J, gap = (np.asarray(x, float).reshape(len(etas), seeds) for x in (last.evaluation.J, last.evaluation.gap))

@@ -17,7 +17,15 @@ FPS = 30.0
 
 
 @float64
-def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None = None, every: int = 1) -> int:
+def film(
+    run: Path,
+    out: Path,
+    agent: int = 0,
+    seed: int = 0,
+    steps: int | None = None,
+    every: int = 1,
+    deterministic: bool = False,
+) -> int:
     """One episode of a run's last policy in an agent's environment, as a GIF; returns the number of pictures."""
     learned = load(run, None, agent)
     known = learned.planned.here.as_environments()
@@ -31,7 +39,8 @@ def film(run: Path, out: Path, agent: int = 0, seed: int = 0, steps: int | None 
     if not 0 <= seed < seeds:
         raise InputError(f"seed = {seed}; the run has seeds 0 to {seeds - 1}, counted from its first")
     theta = load(run, first + seed, agent).theta if seed else learned.theta
-    pictures = known.frames(learned.policy, theta, agent, seed, steps or learned.planned.episode, every)
+    policy = learned.policy.at_its_mode if deterministic else learned.policy
+    pictures = known.frames(known.tasks, policy, theta, agent, seed, steps or learned.planned.episode, every)
     write(pictures, out, every, known.fps or FPS)
     return len(pictures)
 

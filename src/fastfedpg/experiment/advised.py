@@ -54,9 +54,10 @@ def advise(config: Config, target: float | None = None, replicas: int = REPLICAS
 def _advise(config: Config, base: Plan, target: float | None, replicas: int) -> Advice:
     weighed, eta = list(methods(config, base)), config.eta if given(config, "eta") else None
     theta, R = np.atleast_2d(base.problem.theta0)[0], min(FIRST, replicas)
+    first = float(jax.jit(base.here.gap(config.tau))(theta)) if base.here.shared else None
     while True:
         m = measure(base.problem, theta, R, config.first_seed)
-        at, notes, hidden = _landscape(base, m, theta)
+        at, notes, hidden = _landscape(base, m, first)
         wanted = PART * at.gap if target is None else target / base.here.scale
         if wanted >= at.gap:
             raise InputError(
@@ -114,8 +115,11 @@ def _unpromised(config: Config, base: Plan) -> str:
     return known.undominated(config.tau) or " and ".join(not_covered("fast_fedpg", *taken))
 
 
-def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, list[str], bool]:
-    """What was measured as numbers to reckon with; where noise hides one, its upper end, and that is said."""
+def _landscape(base: Plan, m: Measured, gap: float | None) -> tuple[Landscape, list[str], bool]:
+    """What was measured as numbers to reckon with; where noise hides one, its upper end, and that is said.
+
+    `gap` is the first one, where it is known.
+    """
     notes, told = [], []
     for name, found in (("||grad J||^2", m.norm_sq), ("L", m.L)):
         hidden = found.low <= 0 < found.high
@@ -129,12 +133,10 @@ def _landscape(base: Plan, m: Measured, theta: np.ndarray) -> tuple[Landscape, l
     if not (norm_sq > 0 and L > 0):
         raise InputError("the gradient is zero where the problem begins: there is nothing to learn from; give --theta0")
     known = base.here
-    if not known.shared:
+    if gap is None:
         gap = norm_sq / (2 * L)
         why = "" if known.played else " where kernels or starts differ"
         notes.append(f"J* is not known{why}: the first gap is reckoned as ||grad J||^2/(2L), a parabola's with that L")
-    else:
-        gap = float(jax.jit(known.gap(base.config.tau))(theta))
     mu = min(norm_sq / gap, 2 * L)
     sigma_sq = m.sigma_sq.mean if m.sigma_sq.mean > ROUNDING * norm_sq else 0.0
     return (

@@ -14,6 +14,7 @@ from fastfedpg.algorithms.wrappers.scaled import scaled
 from fastfedpg.core import Algorithm
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.made_once import algorithm_key, once
 from fastfedpg.policies import Policy
 from fastfedpg.problems import AnyProblem
 from fastfedpg.registry import Choice, told
@@ -25,6 +26,11 @@ def algorithm_of(config: Config, **other: Any) -> Algorithm:
     """The algorithm that a configuration names, with its settings, perhaps with other arguments."""
     config.check()
     chosen = config.choice("algorithm")
+    args = {**chosen.args, **other}
+    return once("algorithm", algorithm_key(config, args), lambda: _made(config, chosen, other))
+
+
+def _made(config: Config, chosen: Choice, other: dict[str, Any]) -> Algorithm:
     args = {**chosen.args, **other}
     local = optimiser_of(config, args.get("optimiser"))
     if isinstance(args.get("server"), str):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,10 +95,11 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
             raise InputError(f"runs of different problems can't be compared: {'; '.join(said)}")
 
 
-def _played(p: Plan, q: Plan) -> list[tuple[str, int, int]]:
+def _played(p: Plan, q: Plan) -> list[tuple[str, Any, Any]]:
     """What J is measured with, where it is measured by playing."""
     episodes = p.config.evaluation_episodes, q.config.evaluation_episodes
-    return [("K", p.episode, q.episode), ("evaluation_episodes", *episodes)]
+    how = p.config.evaluate_by, q.config.evaluate_by
+    return [("K", p.episode, q.episode), ("evaluation_episodes", *episodes), ("evaluate_by", *how)]
 
 
 def _unequal(one: AnyProblem, other: AnyProblem) -> list[str]:

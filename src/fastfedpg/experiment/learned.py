@@ -1,6 +1,7 @@
 """From a run to its use: the policy that it learned, which acts, is evaluated and exported."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,21 +62,39 @@ class Learned:
             rng: where chance comes from; a new `numpy.random.default_rng()` unless given.
             deterministic: the likeliest action, or the mean, instead of a random one.
         """
+        if self.policy.memory:
+            raise InputError("this policy remembers: actor = learned.episode(), and actor(observation) for each step")
         rows, one = self.spoken.heard(observation)
-        return self.spoken.said(self._chosen(rows, rng or np.random.default_rng(), deterministic), one)
+        return self.spoken.said(self._chosen(rows, rng or np.random.default_rng(), deterministic)[0], one)
 
-    def _chosen(self, rows: np.ndarray, rng: np.random.Generator, deterministic: bool) -> np.ndarray:
-        parts, theta = self.policy.parts, self.theta
-        if parts is None and deterministic:
-            raise InputError("deterministic actions need a policy of fastfedpg.policies; this one is one's own")
-        if deterministic:
-            choice = parts.head.likeliest(theta, parts.network.output(np, theta, rows))
-        elif parts is None:
-            noise = self.policy.noise(jax.random.key(rng.integers(2**31)), rows.shape[:1], theta.dtype)
-            choice = self.policy.choose(theta, rows, np.asarray(noise))
+    def episode(self, rng: np.random.Generator | None = None, deterministic: bool = False) -> Callable[[Any], Any]:
+        """What acts in one episode, from its first observation on, and remembers it where the policy does."""
+        return self._acting(self.spoken, rng or np.random.default_rng(), deterministic)
+
+    def _acting(self, spoken: Spoken, rng: np.random.Generator, deterministic: bool) -> Callable[[Any], Any]:
+        kept: list[Any] = [None]
+
+        def act(observation: Any) -> Any:
+            rows, one = spoken.heard(observation)
+            action, kept[0] = self._chosen(rows, rng, deterministic, kept[0])
+            return spoken.said(action, one)
+
+        return act
+
+    def _chosen(
+        self, rows: np.ndarray, rng: np.random.Generator, deterministic: bool, kept: Any = None
+    ) -> tuple[np.ndarray, Any]:
+        """Actions, and what the policy keeps for the next ones."""
+        parts, theta, m = self.policy.parts, self.theta, self.policy.memory
+        policy = self.policy.at_its_mode if deterministic else self.policy
+        if parts is None:
+            noise = policy.noise(jax.random.key(rng.integers(2**31)), rows.shape[:1], theta.dtype)
         else:
-            choice = self.policy.choose(theta, rows, parts.head.draw(rng, rows.shape[:1]))
-        return np.asarray(self.policy.action(choice))
+            noise = parts.head.draw(rng, rows.shape[:1])
+        told = np.concatenate([rows, np.zeros((len(rows), m)) if kept is None else kept], 1) if m else rows
+        choice = policy.choose(theta, told, np.asarray(noise))
+        choice, kept = (choice[:, :-m], choice[:, -m:]) if m else (choice, None)
+        return np.asarray(policy.action(choice)), kept
 
     @float64
     def evaluate(self, env: Any = None, episodes: int = 100, seed: int = 0, deterministic: bool = False) -> Returns:
@@ -88,30 +107,34 @@ class Learned:
             raise InputError(f"episodes = {episodes}; it must be at least 1")
         if env is not None:
             return _interval(self._episodes(env, episodes, seed, deterministic))
-        if deterministic:
-            raise InputError("deterministic is for an environment that is given; the run's own is played by chance")
         known, problem = self.planned.here, self.planned.problem
         if not known.played:
+            if deterministic:
+                raise InputError("deterministic is for environments; here returns are exact, and the policy's")
             returns = known.evaluator()(self.theta[None]).returns[0]
             exact = float(returns.mean() if self.agent is None else returns[self.agent])
             return Returns(exact, exact, exact, np.zeros(0))
         try:
-            return _interval(self._played(known.as_environments(), episodes, seed))
+            return _interval(self._played(known.as_environments(), episodes, seed, deterministic))
         finally:
             if problem.release is not None:
                 problem.release()
 
-    def _played(self, known: Any, episodes: int, seed: int) -> np.ndarray:
+    def _played(self, known: Any, episodes: int, seed: int, deterministic: bool) -> np.ndarray:
         """The returns of episodes in the run's own environments, their mean over the agents."""
         chosen = np.arange(known.N) if self.agent is None else np.array([self.agent])
         tasks = jax.tree.map(lambda x: np.asarray(x)[chosen], known.tasks)
 
+        policy = self.policy.at_its_mode if deterministic else self.policy
+
         def returns(theta: Any, task: Any, i: Any) -> Any:
             key = key_for(seed, 0, "evaluate", i)
-            return known.play(self.policy, task, theta, key, episodes, self.planned.episode).rewards.sum(axis=1)
+            return known.play(policy, task, theta, key, episodes, self.planned.episode).rewards.sum(axis=1)
 
         with in_own_words(self.planned.problem):
-            found = np.asarray(jax.jit(jax.vmap(returns, in_axes=(None, 0, 0)))(self.theta, tasks, chosen))
+            found = np.asarray(
+                jax.jit(jax.vmap(returns, in_axes=(None, 0, 0)))(self.theta.astype(float), tasks, chosen)
+            )
         return found.mean(axis=0)
 
     def _episodes(self, env: Any, episodes: int, seed: int, deterministic: bool) -> np.ndarray:
@@ -121,9 +144,9 @@ class Learned:
         returns = np.zeros(episodes)
         for k in range(episodes):
             seen, over = env.reset(seed=seed + k)[0], False
+            act = self._acting(spoken, rng, deterministic)
             while not over:
-                action = spoken.said(self._chosen(spoken.heard(seen)[0], rng, deterministic), True)
-                seen, reward, terminated, truncated, _ = env.step(action)
+                seen, reward, terminated, truncated, _ = env.step(act(seen))
                 returns[k] += float(reward)
                 over = terminated or truncated
         return returns

@@ -1,4 +1,8 @@
-"""Which files in a folder are a run's, a comparison's or a study's own: those alone are ever removed or moved."""
+"""Which files in a folder are a run's, a comparison's or a study's own: those alone are ever removed or moved.
+
+They have one of its names, and are what it wrote there: as listed in the folder (`written`), a checkpoint by its seal.
+What it makes for itself and adds to is known by its name alone: records, and what is in federation/.
+"""
 
 import json
 import re
@@ -8,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fastfedpg.errors import InputError
-from fastfedpg.files import LOCK, hold, move, read_text, unused
+from fastfedpg.files import LOCK, SEAL, hold, move, read_text, unused
+from fastfedpg.written import LIST, entries, sum_of
 
 WRITTEN = "# fastfedpg "
 """How every configuration begins that this package wrote."""
@@ -30,30 +35,34 @@ _names = lambda names: "|".join(map(re.escape, names))
 _GRAPH = r"graph-[0-9a-f]{12}\.np[yz]"
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"
 _CHECKPOINTS = rf"checkpoints/records\.bin|{_CHECKPOINT}/(state\.safetensors|checkpoint\.toml)"
-_AGENT = r"agents/\d+/(secret|\.lock|[0-9a-f]{32}\.safetensors)"
-_KEYS = r"keys/(ca\.crt|ca\.key|server\.pem|server\.key|agent-\d+(\.pub)?)"
+_AUDIT = r"audit\.jsonl(\.\d+)?"
+_AGENT = rf"agents/\d+/(secret|node|index\.json|{_AUDIT}|key(\.pub)?|\.lock|[0-9a-f]{{32}}\.safetensors)"
+_KEYS = r"keys/(ca\.crt|ca\.key|server\.pem|server\.key|superlink\.secret|agent-\d+(\.pub)?)"
 _LOGS = r"logs/(superlink|proxy|agent-\d+|node-\d+)\.log"
 _APP = r"app|apps/fastfedpg\.fastfedpg-carrier\.[\w.]+"
 _FLOWER = rf"flower(-\d+)?/(source|config\.toml|({_APP})/pyproject\.toml)"
-_DEPLOYED = rf"federation\.toml|log\.txt|superlink\.db(-\w+)?|{_AGENT}|{_KEYS}|{_LOGS}|{_FLOWER}"
+_DEPLOYED = rf"federation\.toml|log\.txt|status\.json|{_AUDIT}|superlink\.db(-\w+)?|{_AGENT}|{_KEYS}|{_LOGS}|{_FLOWER}"
 _FEDERATION = rf"federation/({_DEPLOYED}|(agents/\d+/|keys/)?\.part-\d+-[^/]*)"
 _BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS})"
 _PARTS = r"(checkpoints/)?\.part-\d+-.*"
+_LIST = re.escape(LIST)
 _SAID = rf"{_names(DESCRIBED[1:])}|{_GRAPH}"
-RUN = re.compile(rf"config\.toml|{_SAID}|{_names(RESULTS)}|\.lock|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}")
+RUN = re.compile(
+    rf"config\.toml|{_SAID}|{_names(RESULTS)}|\.lock|{_LIST}|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}"
+)
 """A run's files, by their paths in its folder."""
 
 ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}")
 """Those that stand in the way of a run that begins anew."""
 
-COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_SAID}|\.lock|{_PARTS}")
+COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_SAID}|\.lock|{_LIST}|{_PARTS}")
 """A comparison's files, but for its runs."""
 
-STUDIED = re.compile(rf"{_names(STUDY)}|({_names(DRAWN)})\.(png|svg)|\.lock|{_PARTS}")
+STUDIED = re.compile(rf"{_names(STUDY)}|({_names(DRAWN)})\.(png|svg)|\.lock|{_LIST}|{_PARTS}")
 """A study's files, but for its comparisons."""
 
-LEFT = re.compile(rf"\.lock|{_PARTS}")
-"""What a process that was killed before it wrote anything leaves."""
+LEFT = re.compile(rf"\.lock|([^/]+/){{0,2}}{_LIST}|{_PARTS}")
+"""What a process leaves that was killed before it wrote anything, or after it had removed everything else."""
 
 _INSIDE = rf"agents(/\d+)?|keys|logs|flower(-\d+)?(/(apps|{_APP}))?"
 FOLDERS = re.compile(
@@ -61,19 +70,27 @@ FOLDERS = re.compile(
 )
 """A run's folders: a process that was killed may leave one without a file in it."""
 
-LAST = "config.toml", "compared.toml", "compare.toml", "study.toml"
-"""Files that say what a folder is, from the innermost on."""
+LAST = "checkpoint.toml", "config.toml", "compared.toml", "compare.toml", "study.toml", LIST
+"""Files that say what a folder is, from the innermost on, and after them the lists."""
 
-UNBEGUN = re.compile(rf"{_SAID}|\.lock|{_PARTS}")
+GROWING = re.compile(rf"\.lock|({BEFORE}(-\d+)?/)?checkpoints/records\.bin|{_FEDERATION}|{_PARTS}")
+"""What is added to, or written by other programs: no sum can be said before."""
+
+UNBEGUN = re.compile(rf"{_SAID}|\.lock|{_LIST}|{_PARTS}")
 """What a run writes before it has begun."""
+
+
+def begins_with(path: Path, words: str) -> bool:
+    """Whether a text begins so."""
+    try:
+        return path.is_file() and read_text(path).lstrip("\n").startswith(words)
+    except (OSError, ValueError):
+        return False
 
 
 def is_ours(path: Path) -> bool:
     """Whether a configuration was written by this package."""
-    try:
-        return path.is_file() and read_text(path).lstrip("\n").startswith(WRITTEN)
-    except (OSError, ValueError):
-        return False
+    return begins_with(path, WRITTEN)
 
 
 def name_runs(labels: Sequence[str]) -> str:
@@ -91,7 +108,27 @@ def named_runs(path: Path) -> list[str]:
     return [label for label in found if isinstance(label, str)] if isinstance(found, list) else []
 
 
-Owns: TypeAlias = Callable[[str], bool]
+def is_written(home: Path, path: Path) -> bool:
+    """Whether a file with a name of ours is what was written in the folder `home` under it.
+
+    Where no list is kept, as older versions kept none, the name is all.
+    """
+    try:
+        known = entries(read_text(home / LIST, errors="replace"))
+    except OSError:
+        known = None
+    name = path.relative_to(home).as_posix()
+    if name == LIST:
+        return known is not None
+    if known is None or GROWING.fullmatch(name):
+        return True
+    if path.name in ("checkpoint.toml", "state.safetensors"):
+        return begins_with(path.parent / "checkpoint.toml", SEAL)
+    return (sum_of(path), path.name) in known
+
+
+Owns: TypeAlias = Callable[[str], str | None]
+"""Whose a path in a folder is: the path of the run's or comparison's own folder in it; None if nobody's."""
 
 
 def _of_comparison(out: Path) -> Owns | None:
@@ -100,9 +137,9 @@ def _of_comparison(out: Path) -> Owns | None:
         return None
     cells = [label for label in named_runs(out / COMPARISON[0]) if is_ours(out / label / "config.toml")]
 
-    def owns(name: str) -> bool:
+    def owns(name: str) -> str | None:
         cell, _, rest = name.partition("/")
-        return bool(COMPARED.fullmatch(name) or (cell in cells and RUN.fullmatch(rest)))
+        return "" if COMPARED.fullmatch(name) else cell if cell in cells and RUN.fullmatch(rest) else None
 
     return owns
 
@@ -113,15 +150,16 @@ def _of_study(out: Path) -> Owns | None:
         return None
     members = {label: of for label in named_runs(out / STUDY[0]) if (of := _of_comparison(out / label)) is not None}
 
-    def owns(name: str) -> bool:
+    def owns(name: str) -> str | None:
         member, _, rest = name.partition("/")
-        return bool(STUDIED.fullmatch(name)) or (member in members and members[member](rest))
+        below = members[member](rest) if member in members else None
+        return "" if STUDIED.fullmatch(name) else None if below is None else f"{member}/{below}"
 
     return owns
 
 
 def _of_run(out: Path) -> Owns | None:
-    return (lambda name: bool(RUN.fullmatch(name))) if is_ours(out / "config.toml") else None
+    return (lambda name: "" if RUN.fullmatch(name) else None) if is_ours(out / "config.toml") else None
 
 
 def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
@@ -129,8 +167,9 @@ def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
 
     So is what is not theirs and stands where one of theirs belongs, or in the folder of a `new` run.
     """
-    there = sorted(path for path in out.rglob("*") if path.is_symlink() or not path.is_dir())
-    if all(LEFT.fullmatch(path.relative_to(out).as_posix()) for path in there):
+    files = (path for path in out.rglob("*") if path.is_symlink() or not path.is_dir())
+    there = sorted(files, key=lambda path: (path.name == LIST, path))  # which nobody sees: others are named before it
+    if all(LEFT.fullmatch(path.relative_to(out).as_posix()) and is_written(path.parent, path) for path in there):
         return there
     owners = [owns for of in (_of_run, _of_comparison, _of_study) if (owns := of(out)) is not None]
     found = []
@@ -139,7 +178,13 @@ def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
     for path in there:
         name = path.relative_to(out).as_posix()
         first = name.partition("/")[0]
-        if any(owns(name) for owns in owners):
+        home = next((mine for owns in owners if (mine := owns(name)) is not None), None)
+        if home is not None:
+            if not is_written(out / home, path):
+                raise InputError(
+                    f"{path}: not what was written there, but changed since, or somebody else's, so nothing is "
+                    "replaced; move it, or choose another --out"
+                )
             found.append(path)
         elif first in (*DESCRIBED, *RESULTS, *COMPARISON, *new) or name in ("checkpoints", "federation"):
             raise InputError(f"{path}: in the way, and not of what is to be replaced; move it, or choose another --out")

@@ -1,6 +1,6 @@
 """From a configuration to what it names, with everything checked that can be checked before anything is run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,10 +14,11 @@ from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.algorithm import algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
 from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.made_once import algorithm_key, once
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
 from fastfedpg.policies import Policy
-from fastfedpg.precision import float64
+from fastfedpg.precision import float64, precision_of
 from fastfedpg.problems import AnyProblem
 from fastfedpg.problems.with_policy import in_lanes
 from fastfedpg.registry import is_own, told
@@ -68,15 +69,20 @@ class Plan:
         lanes = in_lanes(self.config.oracle, self.config.choice("oracle").args) if self.here.played else False
         return (self.here.horizon if lanes else None) or self.steps
 
-    def with_eta(self, eta: Any) -> Algorithm:
-        """The algorithm at another step size, which may be traced."""
-        new = algorithm_of(self.config, eta=eta)
-        return with_opening(self.config, new, self.known, self.policy)
+    @property
+    def with_eta(self) -> Callable[[Any], Algorithm]:
+        """The algorithm at another step size, which may be traced; equal plans have one function, hence one program."""
+        config, known, policy = self.config, self.known, self.policy
+        args = {name: value for name, value in config.choice("algorithm").args.items() if name != "eta"}
+        key = None if config.normalise else algorithm_key(config, args)
+        make = lambda eta: with_opening(config, algorithm_of(config, eta=eta), known, policy)
+        return once("maker", key, lambda: make)
 
     def for_rounds(self, rounds: int) -> "Plan":
-        """The same for another number of rounds; nothing is built or checked again."""
+        """The same for another number of rounds; nothing is checked again, or built but steps that decay over them."""
         schedule = replace(self.schedule, rounds=rounds)
-        return replace(self, config=replace(self.config, rounds=rounds), schedule=schedule)
+        new = replace(self, config=replace(self.config, rounds=rounds), schedule=schedule)
+        return new.at_eta(self.config.eta) if self.config.decay else new
 
     def at_eta(self, eta: float) -> "Plan":
         """The same at another step size."""
@@ -155,12 +161,12 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         order=config.order,
         speeds=config.speeds,
     )
-    with _of_the_users_own(config):
+    with _of_the_users_own(config), precision_of(problem.theta0):
         schedule.check(problem, algorithm)
         if config.runtime == "simulate":
             runtime.layout_of(problem, schedule)
             runtime.check_memory(problem, algorithm, schedule)
-        form = np.zeros(np.shape(problem.theta0)[-1])
+        form = np.zeros(np.shape(problem.theta0)[-1], config.dtype)
         sizes = runtime.message_sizes(problem, algorithm, form, schedule)
         if is_own(config.algorithm):
             runtime.check_forms(f"algorithm '{config.algorithm}'", problem, algorithm, form)
@@ -187,6 +193,12 @@ def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     played = known is not None and known.played
     if config.oracle in ("actor_critic", "ppo"):
         yield f"oracle {config.oracle} is biased by its critic: the theorems do not cover it"
+    K, episode = config.get("oracle.K"), (known and known.horizon) or 0
+    if played and K is not None and int(K) < episode and in_lanes(config.oracle, config.choice("oracle").args):
+        yield (
+            f"K = {K} is less than an episode's {episode} steps, and lanes begin anew in every batch: later steps are "
+            f"evaluated and never learned from; take K = {episode}, or horizon={K} where a problem has that"
+        )
     steps, local = steps_in_a_round(config), "H" in config.choice("algorithm").args
     if config.get("optimiser") in ("adam", "yogi") and steps == 1 and not config.keep_optimiser and local:
         name = config.get("optimiser")
@@ -194,7 +206,7 @@ def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     if (optimiser := config.get("optimiser") or "sgd") != "sgd":
         yield f"optimiser {optimiser} keeps the fixed point of exact steps alone; the theorems are about sgd"
     if not played:
-        for setting in ("policy_args", "normalise", "evaluation_episodes"):
+        for setting in ("policy_args", "normalise", "evaluation_episodes", "evaluate_by"):
             value = getattr(config, setting)
             if value and value != getattr(Config(), setting):
                 yield f"{setting} = {value} has no effect: it is for environments that are played"

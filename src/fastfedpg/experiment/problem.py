@@ -10,6 +10,7 @@ from fastfedpg.envs import Environments, with_context
 from fastfedpg.envs.context import checked
 from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
+from fastfedpg.experiment.made_once import built_key, once, problem_key
 from fastfedpg.oracles import ORACLES
 from fastfedpg.policies import Policy
 from fastfedpg.problems import PLAYED, AnyProblem, with_policy
@@ -59,10 +60,16 @@ def oracle_settings(config: Config) -> dict[str, Any]:
 
 def build(config: Config) -> Built:
     """What a configuration names, beside its algorithm."""
+    return in_dtype(config, _built(config))
+
+
+def _built(config: Config) -> Built:
     if config.problem == PRIVATE or (is_own(config.problem) and config.parameters is not None):
         return Built(None, *_private(config))
-    made = problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
-    built = build_known(config, in_context(config, made))
+    key = problem_key(config, config.problem in problems.PROBLEMS and config.reward_range is None)
+    make = lambda: problems.make(config.problem, config.problem_args, config.agents, config.reward_range)
+    made = in_context(config, once("problem", key, make))
+    built = once("built", built_key(config, key), lambda: build_known(config, made))
     check_seeds(config.seeds, np.shape(built.problem.theta0)[-1])
     known = built.known
     assert known is not None
@@ -118,8 +125,14 @@ def build_known(config: Config, known: AnyProblem) -> Built:
     asked = known.played or config.policy is not None or config.oracle in ("actor_critic", "ppo")
     environments = known.as_environments() if asked else None
     if environments is None:
-        return Built(known, with_its_oracle(config, known))
-    return _play(config, environments, known.played)
+        return in_dtype(config, Built(known, with_its_oracle(config, known)))
+    return in_dtype(config, _play(config, environments, known.played))
+
+
+def in_dtype(config: Config, built: Built) -> Built:
+    """The same, starting from numbers of the type that a configuration asks for; that decides how it is run."""
+    start = np.asarray(built.problem.theta0, config.dtype)
+    return built._replace(problem=built.problem._replace(theta0=start))
 
 
 def _play(config: Config, environments: Environments, always: bool) -> Built:
@@ -147,7 +160,8 @@ def _play(config: Config, environments: Environments, always: bool) -> Built:
         )
     args = config.choice("oracle").args
     given = {name: args[name] for name in problems.settings_of(config.oracle)}
-    problem = with_policy(environments, policy, config.oracle, config.tau, episodes=config.evaluation_episodes, **given)
+    episodes, how = config.evaluation_episodes, config.evaluate_by
+    problem = with_policy(environments, policy, config.oracle, config.tau, episodes=episodes, evaluate=how, **given)
     return Built(environments, problem, policy=policy)
 
 

@@ -22,7 +22,7 @@ from fastfedpg.experiment.journal import Journal, Note, identity, unsaid
 from fastfedpg.experiment.plan import Plan, plan
 from fastfedpg.experiment.progress import OnProgress, silent
 from fastfedpg.files import clear_parts, hold
-from fastfedpg.precision import float64
+from fastfedpg.precision import float64, precision_of
 from fastfedpg.runtime import Diverged, Record, Result, Schedule, Standing
 
 Shapes: TypeAlias = Callable[[Problem, Algorithm, Schedule], Standing]
@@ -113,7 +113,8 @@ def reopen(
             run_folder.check_files(out)
             planned = like or replace(plan(from_toml(out / "config.toml")), advice=run_folder.advice(out))
             clear_parts(out)
-            form = shapes(planned.problem, planned.algorithm, planned.schedule)
+            with precision_of(planned.problem.theta0):
+                form = shapes(planned.problem, planned.algorithm, planned.schedule)
             try:
                 found = checkpoints.newest(out, identity(planned), form, note)
             except UnusableCheckpoint as error:
@@ -167,9 +168,10 @@ def execute(
         report(done)
 
     try:
-        for record in start(planned.problem, planned.algorithm, planned.schedule, tick, journal.start, pause):
-            journal.add(record)
-            report(record.round, record)
+        with precision_of(planned.problem.theta0):
+            for record in start(planned.problem, planned.algorithm, planned.schedule, tick, journal.start, pause):
+                journal.add(record)
+                report(record.round, record)
     except KeyboardInterrupt:
         state = "interrupted"
     except Diverged as e:

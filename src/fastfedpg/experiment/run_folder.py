@@ -19,7 +19,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment import checkpoints, own_files, results
 from fastfedpg.experiment.config import Config, from_mapping
 from fastfedpg.experiment.copies import copy_files, described
-from fastfedpg.files import LOCK, clear_parts, hold, is_held, read_text, write_text
+from fastfedpg.files import LOCK, begin_list, clear_parts, hold, is_held, read_text, write_text
 from fastfedpg.problems import AnyProblem
 
 FILES = ("config.toml", *results.EXPORTS, results.FILE, "summary.json", *own_files.DESCRIBED[1:])
@@ -45,6 +45,9 @@ COMPARISON = "compare.toml"
 def check_folder(out: Path, overwrite: bool, new: Sequence[str] = ()) -> None:
     """Refuse a folder that holds something, before any work is done; an earlier run may be replaced, if asked for."""
     if not check_place(out, overwrite):
+        for folder, _, names in os.walk(out):  # before its files are looked at: they change, and come and go
+            if LOCK in names and is_held(Path(folder)):
+                raise InputError(f"{folder}: another process is at work in this folder")
         own_files.listed(out, new)
         check_files(out)
 
@@ -111,6 +114,7 @@ def clear(out: Path, overwrite: bool) -> None:
     if there and overwrite:
         own_files.remove_all(out)
     clear_parts(out)
+    begin_list(out)
 
 
 def describe(

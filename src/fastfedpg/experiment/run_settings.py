@@ -37,6 +37,11 @@ class RunSettings:
     evaluation_episodes: int = setting(
         16, "policy", "In environments: episodes of each agent that say what a policy is worth, others for each seed."
     )
+    evaluate_by: Literal["sampled", "mode"] = setting(
+        "sampled",
+        "policy",
+        "In environments: whether an evaluated policy acts by chance, as it learns, or does what is likeliest.",
+    )
     keep_optimiser: bool = setting(
         False, "run", "Each agent's optimiser lasts from round to round, instead of starting afresh; it is never sent."
     )
@@ -70,6 +75,9 @@ class RunSettings:
         "simulate",
         "advanced",
         "Compiled, or the plain loop: the same but for rounding, which grows if steps are large.",
+    )
+    dtype: Literal["float64", "float32"] = setting(
+        "float64", "advanced", "Numbers of theta, messages and gradients; policies are evaluated in float64 anyway."
     )
     agent_batch: int | None = setting(
         None,

@@ -10,6 +10,7 @@ import numpy as np
 
 from fastfedpg import runtime
 from fastfedpg.experiment.plan import Plan
+from fastfedpg.precision import precision_of
 from fastfedpg.runtime import Diverged
 from fastfedpg.theory.advice import Cost
 
@@ -26,6 +27,10 @@ is left."""
 
 LARGER = (16.0, 4.0)
 """And where noise hides ||grad J||^2 or L, so that the model's is for their upper ends, and may be far too small."""
+
+
+FLAT = 1e-9
+"""A gap that falls by no larger share in half a trial may be falling by rounding alone, and a rate of that is none."""
 
 
 class Tried(NamedTuple):
@@ -56,7 +61,7 @@ def rounds_until(target: float, gaps: np.ndarray) -> tuple[float, float]:
         return float(met[0]), float(met[0])
     n, half = len(gaps) - 1, (len(gaps) - 1) // 2
     before, last = gaps[n - half], gaps[n]
-    if not last < before:
+    if not last < before * (1 - FLAT):
         return math.inf, math.inf
     same_rate = math.log(last / target) / math.log(before / last)
     slowing = (1 / target - 1 / last) / (1 / last - 1 / before)
@@ -80,7 +85,8 @@ def try_out(planned: Plan, etas: Sequence[float], target: float) -> Tried | None
     )
     gap = jax.jit(jax.vmap(known.gap(config.tau)))
     try:
-        records = list(runtime.simulate_records(planned.problem, planned.with_eta, schedule, sweep=list(etas)))
+        with precision_of(planned.problem.theta0):
+            records = list(runtime.simulate_records(planned.problem, planned.with_eta, schedule, sweep=list(etas)))
     except Diverged:
         return None
     found = np.stack([np.asarray(gap(np.asarray(r.theta))) for r in records]).reshape(-1, len(etas), seeds)

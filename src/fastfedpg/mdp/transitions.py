@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.linalg import lu_factor, lu_solve
 from jaxtyping import Array, Float, Int
+
+from fastfedpg.mdp.equations import equations
 
 Table = Float[Array, "S A"]
 Vector = Float[Array, " S"]
@@ -83,8 +84,7 @@ def solver(P: Kernel, log_pi: Table, gamma: Number) -> Callable[..., Vector]:
     """
     S = len(log_pi)
     if direct(P, S):
-        factors = lu_factor(jnp.eye(S, dtype=log_pi.dtype) - gamma * chain(P, log_pi))
-        return lambda b, transpose=False: lu_solve(factors, b, trans=int(transpose))
+        return equations(jnp.eye(S, dtype=log_pi.dtype) - gamma * chain(P, log_pi))
     return lambda b, transpose=False: iterate(along(P, log_pi, transpose), gamma, b, transpose)
 
 

@@ -8,7 +8,6 @@ from fastfedpg import memory
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError
 from fastfedpg.memory import said
-from fastfedpg.runtime.run_state import shapes
 from fastfedpg.runtime.schedule import Schedule
 from fastfedpg.runtime.walk import in_form, size_of
 
@@ -49,7 +48,9 @@ def needed(problem: Problem, algorithm: Algorithm, schedule: Schedule, settings:
     message, one = max(map(size_of, walked.ups)), size_of(problem.tasks) // problem.N
     runs, n = schedule.seeds * settings, schedule.taking_part(problem)
     at_once = n if schedule.agent_batch is None else schedule.agent_batch * (schedule.shards or 1)
-    carried = settings * size_of(shapes(problem, algorithm, schedule).parts)
+    state, down, *own = walked.began or ((), ())  # nothing where all it has is an opening
+    servers = problem.N if algorithm.per_agent else 1
+    carried = runs * (servers * size_of((state, down)) + problem.N * size_of(own))
     kept = COPIES * carried + problem.N * one + 2 * runs * n * message
     share = jax.process_count() if schedule.shards is not None else 1
     return Need(kept // share, runs * at_once * WORK * trajectories // share)

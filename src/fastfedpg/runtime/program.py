@@ -3,6 +3,7 @@
 Programs are compiled once for the same algorithm, oracle, layout and shapes; the cache keeps those objects alive.
 """
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -36,8 +37,18 @@ MAPPINGS = 20_000
 """Compiled programs take dozens each of the 65,530 that a process is given, and without any XLA crashes."""
 
 
+SECONDS = 5.0
+"""To count mappings takes 10 ms; in so many seconds no process compiles what would use up all that are left."""
+
+_looked = [-SECONDS]
+
+
 def make_room() -> None:
     """Forget what was compiled before, where it is so much that the next program might find no room."""
+    now = time.monotonic()
+    if now - _looked[0] < SECONDS:
+        return
+    _looked[0] = now
     if memory.mappings() > MAPPINGS:
         jax.clear_caches()
 

@@ -25,6 +25,9 @@ from fastfedpg.theory.estimates import Estimate
 FEWEST = 4
 """Replicas of which a jackknife can say anything."""
 
+BLOCK, MOST_BLOCKS = 8, 32
+"""Replicas that are drawn at once, where there are few: 8, 16 and 32 of them are then one program."""
+
 STEPS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How far apart, in theta, the two points are whose gradients tell L: the first at which they can be told apart."""
 
@@ -38,29 +41,49 @@ class Drawn(NamedTuple):
 
 @float64
 def draw_estimates(
-    problem: Problem, theta: Any, replicas: int, seed: int = 0, B: int | None = None, name: str = "measure"
+    problem: Problem,
+    theta: Any,
+    replicas: int,
+    seed: int = 0,
+    B: int | None = None,
+    name: str = "measure",
+    first: int = 0,
 ) -> Drawn:
     """Independent estimates of every agent at theta (d,), each of B trajectories (or of the oracle's own number).
 
-    Called again with the same seed and name at another theta they have the same random numbers.
+    Called again with the same seed and name at another theta they have the same random numbers, replica by replica; the
+    first one's number is `first`.
     """
     if replicas < 1:
         raise InputError(f"{replicas} replicas; there must be at least 1")
-    theta = jnp.asarray(np.asarray(theta, np.float64))
-    g, steps = _draw(problem.oracle, problem.tasks, jnp.asarray(problem.ids), theta, seed, replicas, B, name)
-    return Drawn(np.asarray(g), int(np.sum(np.asarray(steps, np.int64))))
+    theta, ids = jnp.asarray(np.asarray(theta, np.float64)), jnp.asarray(problem.ids)
+    R = BLOCK if replicas % BLOCK == 0 and replicas <= MOST_BLOCKS * BLOCK else replicas
+    blocks = range(first, first + replicas, R)
+    each = (_draw(problem.oracle, problem.tasks, ids, theta, seed, r, R, B, name) for r in blocks)
+    g, steps = zip(*each, strict=True)
+    return Drawn(np.concatenate(g), int(np.sum(np.asarray(steps, np.int64))))
 
 
-@partial(jax.jit, static_argnums=(0, 5, 6, 7))
+@partial(jax.jit, static_argnums=(0, 6, 7, 8))
 def _draw(
-    oracle: Callable[[Task], Oracle], tasks: Any, ids: Any, theta: Any, seed: Any, R: int, B: int | None, name: str
+    oracle: Callable[[Task], Oracle],
+    tasks: Any,
+    ids: Any,
+    theta: Any,
+    seed: Any,
+    first: Any,
+    R: int,
+    B: int | None,
+    name: str,
 ) -> Any:
+    """Replicas first, …, first + R - 1."""
+
     def agent(task: Task, i: Any, r: Any) -> Any:
         own = oracle(task).init(key_for(seed, r, "own", i))
         g, _, steps = estimate_once(oracle(task), theta, own, key_for(seed, r, name, i), B)
         return g, steps
 
-    return lax.map(lambda r: jax.vmap(lambda task, i: agent(task, i, r))(tasks, ids), jnp.arange(R))
+    return lax.map(lambda r: jax.vmap(lambda task, i: agent(task, i, r))(tasks, ids), first + jnp.arange(R))
 
 
 def squared_mean(x: Any, level: float = 0.95) -> Estimate:
@@ -140,8 +163,9 @@ def measure(
     steps: Sequence[float] = STEPS,
     level: float = 0.95,
 ) -> Measured:
-    """All of it, from R estimates of every agent at theta, and R more a step along the mean of those.
+    """All of it, from R estimates of every agent at theta; L from R others there, and as many a step along the mean.
 
+    Others, since noise that has chosen the direction is turned along it: the same would make the difference too large.
     Where noise hides the difference the step is doubled, and R more are drawn.
     """
     theta = np.asarray(theta, np.float64)
@@ -151,11 +175,12 @@ def measure(
     mean = here.g.mean(axis=(0, 1))
     size = float(np.linalg.norm(mean))
     along = mean / size if size > 0 else np.ones_like(mean) / np.sqrt(mean.size)
-    spent = here.steps
+    apart = draw_estimates(problem, theta, replicas, seed, first=replicas)
+    spent = here.steps + apart.steps
     for step in steps:
-        ahead = draw_estimates(problem, theta - step * along, replicas, seed)
+        ahead = draw_estimates(problem, theta - step * along, replicas, seed, first=replicas)
         spent += ahead.steps
-        L = smoothness_from(here.g, ahead.g, step, level)
+        L = smoothness_from(apart.g, ahead.g, step, level)
         if L.low > 0:
             break
     each = (norm_sq_from(here.g, level), zeta_sq_from(here.g, level), sigma_sq_from(here.g, level))

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +15,8 @@ import numpy as np
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw.style import files
 from fastfedpg.errors import InputError
-from fastfedpg.experiment import run_folder
-from fastfedpg.files import read_text, write_text
+from fastfedpg.experiment import own_files, run_folder
+from fastfedpg.files import SEAL, clear_parts, read_text, write_text
 from fastfedpg.precision import float64
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Diverged
@@ -23,11 +24,13 @@ from fastfedpg.verify import figures
 from fastfedpg.verify.agenda import Part, parts
 from fastfedpg.verify.claims.floors import TooLong
 from fastfedpg.verify.claims.lemmas import Unsettled
+from fastfedpg.verify.kept_parts import about_of, keep, kept
 from fastfedpg.verify.listening import listening
 from fastfedpg.verify.options import Show, VerifySettings
 from fastfedpg.verify.verdict import FAIL, FAMILY, NOT_APPLICABLE, UNDECIDED, Row, decided, open_question
+from fastfedpg.written import sum_of
 
-FILE = "verify.json"
+FILE, PARTS = "verify.json", "parts"
 WIDE = 130
 """Columns from which on the table also says what each row compares."""
 
@@ -74,6 +77,33 @@ def is_there(out: Path) -> bool:
     return isinstance(said, dict) and "rows" in said
 
 
+def part_files(out: Path) -> list[Path]:
+    """Parts of a report that was interrupted, by their names and first words."""
+    return [file for file in sorted((out / PARTS).glob("[0-9][0-9].json")) if own_files.begins_with(file, SEAL)]
+
+
+def _about(settings: VerifySettings, title: str = "") -> dict[str, Any]:
+    """What a part must have in common with the report that goes on from it."""
+    file = Path((settings.problem or "").partition(":")[0])
+    about = {"settings": asdict(settings), "file": sum_of(file) if settings.problem else ""}
+    found: dict[str, Any] = json.loads(json.dumps({**about, "versions": run_folder.versions(), "part": title}))
+    return found
+
+
+def goes_on(settings: VerifySettings, out: Path) -> bool:
+    """Whether a folder has parts of this very report, and of no other."""
+    said = [about_of(file) for file in part_files(out)]
+    return bool(said) and all(each is not None and {**each, "part": ""} == _about(settings) for each in said)
+
+
+def forget(out: Path) -> None:
+    """Remove the parts of a report that was interrupted; whatever else is in their folder stays."""
+    for file in part_files(out):
+        file.unlink()
+    with suppress(OSError):  # there is none, or somebody keeps something in it
+        (out / PARTS).rmdir()
+
+
 def clear(out: Path) -> None:
     """Remove an earlier report."""
     for file in names(out):
@@ -91,17 +121,37 @@ def verify(
 ) -> Verification:
     """Check every claim, on a problem if one is given or named; verify.json and pictures go to the folder `out`.
 
-    `work` are the parts to do, all of them unless given.
+    `work` are the parts to do, all of them unless given. Until the report is written, those that are finished are kept
+    in the folder, and read where the same report goes on.
     """
     rows: list[Row] = []
     data: dict[str, Any] = {}
+    keeping = out is not None and problem is None
+    if keeping and out is not None and not goes_on(settings, out):
+        forget(out)
     for k, part in enumerate(parts(settings, problem) if work is None else work):
-        found, drawn = done(k, part, show)
+        found, drawn = _kept(k, part, settings, out, show) if keeping and out is not None else done(k, part, show)
         rows += found
         for name, value in drawn.items():
             data[name] = {**data[name], **value} if isinstance(data.get(name), dict) else value
     rows = decided(rows)
-    return Verification(rows, [] if out is None else _write(out, settings, rows, data, note))
+    files = [] if out is None else _write(out, settings, rows, data, note)
+    if keeping and out is not None:
+        forget(out)
+    return Verification(rows, files)
+
+
+def _kept(k: int, part: Part, settings: VerifySettings, out: Path, show: Show) -> tuple[list[Row], dict[str, Any]]:
+    """One piece of the work, read if it was done before, and else kept; what could not be checked is tried again."""
+    file, about = out / PARTS / f"{k + 1:02}.json", _about(settings, part.title)
+    if (before := kept(file, about)) is not None:
+        return before
+    found, drawn = done(k, part, show)
+    if not any(row.verdict == UNDECIDED for row in found):
+        file.parent.mkdir(exist_ok=True)
+        clear_parts(file.parent)
+        keep(file, about, found, drawn)
+    return found, drawn
 
 
 def done(k: int, part: Part, show: Show) -> tuple[list[Row], dict[str, Any]]:

@@ -16,8 +16,8 @@ from fastfedpg.experiment import own_files, run_folder
 from fastfedpg.files import clear_parts, hold, is_sealed, read_text, seal, write_text
 from fastfedpg.precision import float64
 from fastfedpg.verify.agenda import Part
+from fastfedpg.verify.kept_parts import keep, kept
 from fastfedpg.verify.options import Show
-from fastfedpg.verify.others.kept_rows import keep, kept
 from fastfedpg.verify.others.statements import STATEMENTS, parts, sizes
 from fastfedpg.verify.report import Verification, done, unseen
 from fastfedpg.verify.verdict import UNDECIDED, Row, decided
@@ -90,10 +90,10 @@ def _finish(asked: Claims, out: Path, work: Sequence[Part], show: Show) -> Verif
         about = {"part": part.title, "sizes": str(sizes(asked.quick)), "versions": run_folder.versions()}
         found = kept(file, about)
         if found is None:
-            found, _ = done(k, part, show)
-            if not any(row.verdict == UNDECIDED for row in found):  # what could not be checked is tried again
-                keep(file, about, found)
-        rows += found
+            found = done(k, part, show)
+            if not any(row.verdict == UNDECIDED for row in found[0]):  # what could not be checked is tried again
+                keep(file, about, found[0])
+        rows += found[0]
     rows = in_order(decided(rows))
     write_text(out / TABLE, as_csv(rows))
     return Verification(rows, [out / TABLE])
