@@ -18,6 +18,7 @@ import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 import limits  # noqa: E402
+import longer  # noqa: E402
 
 # A shell starts background jobs with these ignored; the tests of Ctrl-C and their child processes would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,6 +43,12 @@ def pytest_configure(config):
     """Once, before workers start: the programs that are kept have an end."""
     if not hasattr(config, "workerinput"):
         compiled.tidy(PROGRAMS)
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks choose what is run
+def pytest_collection_modifyitems(items):
+    """What `make test` leaves to the part `long`."""
+    longer.leave(items)
 
 
 def pytest_terminal_summary(terminalreporter):

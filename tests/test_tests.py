@@ -11,6 +11,7 @@ import pytest
 
 import compiled
 import limits
+import longer
 import parts
 from fastfedpg.policies import arrays
 
@@ -45,6 +46,19 @@ def test_long_parts_are_left_out_of_one_command_and_run_by_the_other():
     assert settings["addopts"].endswith(f"-m '{parts.words(parts.QUICK)[-1]}'")
     assert [parts.words(part)[-1] for part in limits.PARTS] == [*limits.PARTS]
     assert parts.main(["kils"]) == 2
+
+
+def test_what_is_left_to_long_is_there(request):
+    """Every function that is listed; and, where all tests were asked for, a test for every row that stays."""
+    for file, functions in longer.LEFT.items():
+        text = (longer.HERE / file).read_text(encoding="utf-8")
+        assert [name for name in functions if f"def {name}(" not in text] == [], file
+    names = [item.nodeid.removeprefix("tests/") for item in request.session.items]
+    if len(names) > 2000:
+        stay = {
+            f"{f}::{name}[{row}" for f, names in longer.LEFT.items() for name, rows in names.items() for row in rows
+        }
+        assert {start for start in stay if not any(name.startswith(start) for name in names)} == set()
 
 
 def test_programs_that_are_kept_have_an_end(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ model = jax.tree.map(jnp.asarray, sampled.prepare(rng.dirichlet(np.ones(S), (S, 
 below = jnp.asarray(np.sort(rng.integers(0, 2**31, (S, A - 1)), axis=1), jnp.int32)
 play = dict(next=model.next.bins, first=model.first.bins, below=below, g=sampled.generators(jax.random.key(0), B))
 weigh = dict(visited=kernels.play(**play, K=K), r=jnp.ones(S * A, jnp.float32), discount=jnp.ones(K, jnp.float32))
-visited, many = weigh["visited"], 10**8
+visited, many = weigh["visited"], 10**7
 
 def called(name, arrays, form, **attributes):
     return lambda: jax.ffi.ffi_call(name, form, vmap_method="expand_dims")(*arrays.values(), **attributes)
@@ -89,7 +89,7 @@ EXPECTED = {
     "discount too short": LENGTHS.format(5),
     "discount too long": LENGTHS.format(7),
     "discount empty": LENGTHS.format(0),
-    "costs too short": "weigh: 5 costs for 100000000 pairs",
+    "costs too short": "weigh: 5 costs for 10000000 pairs",
     "weights 3": "weigh: weights are 0, 1 or 2, an int32",
     "weights -1": "weigh: weights are 0, 1 or 2, an int32",
     "weights 1.5": "weigh: weights are 0, 1 or 2, an int32",
@@ -99,7 +99,7 @@ EXPECTED = {
     "lanes of another length": "for the same lanes",
     "below empty": "play: 15 pairs of 8 bins, and 0 states with 4 thresholds, do not go together",
     "below of other states": "play: 15 pairs of 8 bins, and 4 states with 4 thresholds, do not go together",
-    "below of more states": "play: 15 pairs of 8 bins, and 100000000 states",
+    "below of more states": "play: 15 pairs of 8 bins, and 10000000 states",
     "below of other actions": "play: 8 thresholds for 3 actions; one less than actions, filled up to fours, is right",
     "below that is not in fours": "5 states with 2 thresholds, do not go together",
     "g too short": "play: 1 generators of 4 words for 4 trajectories; one of 4 for each is right",
