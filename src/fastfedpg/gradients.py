@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fastfedpg.definitions import Batch, Oracle, Own, RngKey, Theta
+from fastfedpg.answers import Batch, Oracle, Own, RngKey, Theta
 
 
 def estimate(oracle: Oracle, theta: Theta, own: Own, key: RngKey, B: int | None = None) -> tuple[Theta, Own, int]:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from fastfedpg.definitions import Batch, Carried, Info, Oracle, Own, RngKey, Scalar, Theta, count_dtype, squared_norm
+from fastfedpg.answers import Batch, Carried, Oracle, Own, RngKey, Scalar, Theta
+from fastfedpg.definitions import Info, count_dtype, squared_norm
 
 
 class Optimiser(NamedTuple):
