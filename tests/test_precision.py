@@ -123,6 +123,26 @@ def test_the_command_line(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "there" / "final.npz")["theta"][0], ff.run(SAMPLED).theta)
 
 
+IN_A_THREAD = """
+import sys, threading
+from fastfedpg import entry
+sys.argv = ["fastfedpg", "list"]
+try:
+    entry.main()
+except SystemExit:
+    import jax.numpy as jnp
+    thread = threading.Thread(target=lambda: print("in a thread:", jnp.ones(1).dtype))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_the_command_line_has_it_in_all_threads():
+    """JAX calls an environment's own callbacks from threads of its own, and rounds there by their mode."""
+    done = subprocess.run([sys.executable, "-c", IN_A_THREAD], capture_output=True, text=True, timeout=120)
+    assert done.stdout.endswith("in a thread: float64\n"), done.stderr
+
+
 NARROW = replace(PLAYED, oracle="ppo", given={**PLAYED.given, "epochs": 1, "minibatches": 2}, K=4, dtype="float32")
 
 

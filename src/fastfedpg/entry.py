@@ -123,6 +123,8 @@ def main() -> None:
     requests = [n for n in every if signal.getsignal(n) is not signal.SIG_IGN]  # nohup and shells mean it
     for number in requests:
         signal.signal(number, _leave)
+    # For all threads: a callback of somebody's own environment runs in one of JAX's, which would round to float32.
+    os.environ["JAX_ENABLE_X64"] = "1"
     keep_programs()
     from fastfedpg import cli, scratch
 
