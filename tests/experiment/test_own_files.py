@@ -10,7 +10,7 @@ import fastfedpg
 from commands import command
 from fastfedpg import Config, files
 from fastfedpg.experiment import own_files, run_folder
-from stopped_runs import CONFIG, OFTEN, killed, numbers
+from stopped_runs import CONFIG, OFTEN, WHOLE, killed, numbers
 
 pytestmark = pytest.mark.usefixtures("fresh_folder")
 
@@ -154,6 +154,21 @@ def test_a_file_that_has_one_of_the_run_s_names_and_not_its_content_is_kept(caps
         refused(name, said)
         Path("out", name).write_bytes(kept)
     assert command("run", *WORDS, "--out", "out", "--overwrite") == 0
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "summary.json", "curve.png"])
+def test_a_result_is_not_written_over_what_somebody_has_put_there_meanwhile(name, capsys):
+    """Moved out of the way, the run goes on to its end."""
+    killed("out")
+    put(name)
+    before = contents()
+    assert command("resume", "out") == 2
+    assert f"out/{name}: not what was written there, but changed since, or somebody else's" in capsys.readouterr().err
+    assert contents() == before
+    Path("out", name).rename("mine")
+    assert command("resume", "out") == 0
+    assert Path("mine").read_text() == "years of work"
+    assert numbers("out") == numbers(WHOLE)
 
 
 def test_so_it_is_in_a_comparison_and_in_its_runs(capsys):

@@ -191,6 +191,17 @@ def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
     return found
 
 
+def check_results(out: Path) -> None:
+    """Refuse to go on with a run where a file of somebody else's has the name of a result: it would be written over."""
+    for name in RESULTS:
+        path = out / name
+        if (path.is_symlink() or path.exists()) and not is_written(out, path):
+            raise InputError(
+                f"{path}: not what was written there, but changed since, or somebody else's, and a result is to have "
+                "its name; move it, then resume; nothing was changed"
+            )
+
+
 def remove(out: Path, files: Sequence[Path]) -> None:
     """Remove files, and what is empty then of their folders and of a run's; what says whose they are goes last."""
     for path in sorted(files, key=lambda path: LAST.index(path.name) if path.name in LAST else -1):

@@ -132,6 +132,7 @@ def reopen(
                 )
             if found is None and left:
                 note(f"what was there is kept in {own_files.set_aside(out)}")
+            own_files.check_results(out)
         except OSError as error:
             raise InputError(f"{out}: {error.strerror}; nothing was run") from None
         yield planned, found
