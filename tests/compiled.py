@@ -1,8 +1,15 @@
-"""Compiled programs, shared by workers, by processes that tests start, and by one run of the tests and the next."""
+"""Compiled programs, shared by workers, by processes that tests start, and by one run of the tests and the next.
+
+They are named by all that they are made of, so copies of the repository share them too.
+"""
 
 import os
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
+
+from fastfedpg.cache import NotOurs, private_folder
 
 FLAGS = (
     # Tests compile many small programs once each: without optimisation, by the older emitters and in one piece that
@@ -14,6 +21,16 @@ FLAGS = (
 )
 AT_MOST = 400_000_000
 """Bytes of programs; one run of all tests makes about 50 million."""
+ABANDONED = 600
+"""Seconds after which nobody is at work any more in a file that is empty."""
+
+
+def folder(otherwise: Path) -> Path:
+    """Where programs are kept: in the user's cache, or where that is not the user's alone in the folder `otherwise`."""
+    try:
+        return private_folder("tests")
+    except (NotOurs, OSError, RuntimeError):
+        return otherwise
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -29,12 +46,14 @@ def environment(folder: Path) -> dict[str, str]:
 
 def tidy(folder: Path) -> None:
     """Remove what a killed process left of a program, and the oldest ones beyond AT_MOST."""
-    kept = 0
-    for path in sorted(folder.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True):
-        size = path.stat().st_size
+    kept, abandoned, files = 0, time.time() - ABANDONED, []
+    for path in folder.glob("*"):
+        with suppress(FileNotFoundError):  # another copy's tests tidy up too
+            files.append((path.stat().st_mtime, path.stat().st_size, path))
+    for written, size, path in sorted(files, reverse=True):
         kept += size
-        if size == 0 or kept > AT_MOST:
-            path.unlink()
+        if kept > AT_MOST or (size == 0 and written < abandoned):
+            path.unlink(missing_ok=True)
 
 
 def write_whole() -> None:

@@ -1,6 +1,7 @@
 """Shapes in signatures are checked at run time in tests, and all tests run in 64-bit mode, as the command line does.
 
-Compiled programs are kept in `.pytest_cache/programs`; a test that is not marked as long has `limits.SECONDS`.
+Compiled programs are kept in the user's cache, for all copies of the repository; a test that is not marked as long has
+`limits.SECONDS`.
 """
 
 import gc
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import compiled
 
-PROGRAMS = Path(__file__).parents[1] / ".pytest_cache" / "programs"
+PROGRAMS = compiled.folder(Path(__file__).parents[1] / ".pytest_cache" / "programs")
 os.environ.update(compiled.environment(PROGRAMS))  # before JAX is imported
 
 import jax  # noqa: E402

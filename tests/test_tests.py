@@ -62,11 +62,22 @@ def test_what_is_left_to_long_is_there(request):
 
 
 def test_programs_that_are_kept_have_an_end(tmp_path, monkeypatch):
-    """Of three of 40 bytes each the oldest is beyond 100; an empty one is what a killed process left."""
+    """Of three of 40 bytes each the oldest is beyond 100; an old empty one is what a killed process left."""
     monkeypatch.setattr(compiled, "AT_MOST", 100)
     for age, name in enumerate(("new", "older", "oldest")):
         (tmp_path / name).write_bytes(bytes(40))
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    (tmp_path / "empty").touch()
+    for name in ("left", "begun"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "left", (1000, 1000))
     compiled.tidy(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "older"}
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "older", "begun"}
+
+
+def test_programs_are_kept_for_this_user_alone_or_in_the_copy(tmp_path, monkeypatch):
+    """Programs are code: a folder that others may write to is not taken."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = compiled.folder(tmp_path / "copy")
+    assert kept == tmp_path / "fastfedpg" / "tests"
+    kept.chmod(0o777)
+    assert compiled.folder(tmp_path / "copy") == tmp_path / "copy"
