@@ -1,8 +1,8 @@
 """How long a test may take that is not marked as long.
 
 Fifteen seconds of CPU time, its own and that of the processes it waited for, because the machine may be busy with other
-things; and sixty by the clock, because a test that only sleeps is slow too. What it compiles is in neither, as it is kept
-for the next time.
+things; and sixty by the clock, because a test that only sleeps is slow too. What it compiles is in neither, as that is
+kept for the next time.
 """
 
 import resource
