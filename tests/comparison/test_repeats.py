@@ -72,6 +72,19 @@ def test_chaos_is_named(capsys):
     assert found["again"]["repeats_low"] == row["repeats_low"], "the same starts for all"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_start_is_moved_whatever_its_size(dtype):
+    """Near 0 by about 1e-12; at 1 a float32 has no such neighbour, and is moved by 4 units of 1.2e-7, about."""
+    start = np.repeat(np.array([0, 1, -3, 1e6], dtype), 8)
+    found = repeats.moved(start)
+    assert found.dtype == dtype
+    assert found.shape == (repeats.REPEATS, 32)
+    off = np.abs(found.astype(float) - start).reshape(-1, 4, 8)
+    assert (off.max(axis=2) > 0).all()
+    eps = np.finfo(dtype).eps
+    assert (off.max(axis=(0, 2)) < 5 * np.maximum(1e-12, 4 * eps * np.array([0, 1, 3, 1e6]))).all()
+
+
 def test_a_method_in_chaos_is_not_worse_than_itself():
     compare(*CHAOS, "--algorithms", "scaffold_pg", "again=scaffold_pg")
     assert table()["again"]["verdict"] == CHAOTIC

@@ -21,6 +21,8 @@ from fastfedpg.runtime import Diverged, Record
 FILE = "repeats.csv"
 REPEATS, NUDGE = 4, 1e-12
 """How many, and by how much each number of their starts is moved, about."""
+ULPS = 4
+"""By so many units in its last place where that is more: in float32 1e-12 moves nothing that is not near 0."""
 TAIL = 0.1
 """The share of the records, the last ones, that a tail average is of."""
 
@@ -48,8 +50,7 @@ def repeat(plans: Mapping[str, Plan], file: Path, show: Show) -> dict[str, Repea
 
 def _repeat(planned: Plan, report: OnProgress) -> Repeats:
     start = np.atleast_2d(planned.problem.theta0)[0]
-    starts = start + NUDGE * np.random.default_rng(0).normal(size=(REPEATS, len(start))).astype(start.dtype)
-    schedule = replace(planned.schedule, seeds=REPEATS, theta0=starts, go_on=True)
+    schedule = replace(planned.schedule, seeds=REPEATS, theta0=moved(start), go_on=True)
     name, records = value_name(planned), len(list(schedule.recorded()))
     kept: list[np.ndarray] = []
     running = runtime.simulate_records(planned.problem, planned.algorithm, schedule, lambda done, _: report(done))
@@ -61,6 +62,12 @@ def _repeat(planned: Plan, report: OnProgress) -> Repeats:
     except Diverged:
         return Repeats(*np.full((2, REPEATS), np.inf))
     return Repeats(kept[-1], np.mean(kept, axis=0))
+
+
+def moved(start: np.ndarray) -> np.ndarray:
+    """Starts that differ by rounding, (REPEATS, d), in the same dtype."""
+    by = np.maximum(NUDGE, ULPS * np.spacing(np.abs(start))).astype(start.dtype)
+    return start + by * np.random.default_rng(0).normal(size=(REPEATS, len(start))).astype(start.dtype)
 
 
 def value_name(planned: Plan) -> str:
