@@ -222,6 +222,33 @@ def test_a_method_without_local_steps_is_not_said_to_correct():
     assert found._replace(costs=plain).reason().startswith("neither noise nor drift decides")
 
 
+def test_words_and_picture_are_on_one_side():
+    """SCAFFOLD-PG's correction has an H-th of an anchor's noise, an anchor with 4 B a fourth; 1 is the border.
+
+    By Fast-FedPG's anchor alone a third of all advice on the stored comparisons was drawn on the side that it spoke
+    against.
+    """
+    found = of_compromise()
+    first = found.costs[0]
+
+    def told(balance, **changes):
+        cost = first._replace(method=first.method._replace(**changes))
+        at = found.at._replace(sigma_sq=1.0)
+        return found._replace(balance=balance, at=at, costs=[cost, *found.costs[1:]])
+
+    scaffold, fast = {"name": "scaffold_pg", "H": 10}, {"name": "fast_fedpg", "B_over_B0": 1.0}
+    assert told((0.5, 0.2, 0.8), **scaffold).own_balance == pytest.approx((5, 2, 8))
+    assert told((0.5, 0.2, 0.8), **scaffold).reason().startswith("drift decides")
+    assert told((0.5, 0.05, 0.9), **scaffold).reason().startswith("noise or drift, it can't be told")
+    assert told((1.5, 0.9, 2.0), **fast).own_balance == pytest.approx((1.5, 0.9, 2.0))
+    assert told((1.5, 0.9, 2.0), **fast).reason().startswith("noise or drift, it can't be told")
+    assert told((1.5, 0.9, 2.0), name="fast_fedpg", B_over_B0=0.25).reason().startswith("drift decides")
+    assert told((30.0, 9.0, 50.0), name="minibatch_pg").reason().startswith("neither noise nor drift decides")
+    assert told((0.3, 0.1, 0.5), name="minibatch_pg").reason().startswith("noise decides")
+    assert told((5.0, 3.0, 9.0), name="fedavg_pg", H=1).reason().startswith("neither noise nor drift decides")
+    assert told((0.3, 0.1, 0.5), name="fedavg_pg", H=5).reason().startswith("noise decides")
+
+
 def test_a_target_below_the_floor_says_the_floor(capsys):
     """At a step size that is given the floor is a number; a target a little above twice what it leaves is fine."""
     given = (alike(), *NOISY, "--H", 5, "--eta", 0.05)

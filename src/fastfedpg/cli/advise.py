@@ -147,7 +147,7 @@ def write(found: "Advice", stem: Path) -> list[Path]:
     title = f"{found.name}: {found.best.method.label}, {verdict}"
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        files = advice_picture(stem, title, found.balance, bars, found.unit)
+        files = advice_picture(stem, title, found.own_balance, bars, found.unit)
         where = stem.with_name(stem.name + ".json")
         write_text(where, json.dumps(plain(found.summary()), indent=2) + "\n")
     except OSError as error:

@@ -27,7 +27,7 @@ class Bar(NamedTuple):
 def advice_picture(
     path: Path, title: str, balance: tuple[float, float, float], bars: Sequence[Bar], unit: str
 ) -> list[Path]:
-    """Write it as PNG and SVG; `balance` is N zeta^2 over an anchor's noise, and the ends of its interval."""
+    """Write it as PNG and SVG; `balance` is N zeta^2 over a correction's noise, and the ends of its interval."""
     with style.drawing() as Figure:
         figure = Figure(figsize=(8, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
@@ -55,7 +55,7 @@ def _balance(axis: object, balance: tuple[float, float, float]) -> None:
     axis.text(0.97, 0.9, words, transform=axis.transAxes, va="top", ha="right", fontsize=style.SMALL)
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
-    axis.set_xlabel("$N\\zeta^2$ over an anchor's noise, 95% interval", fontsize=style.SMALL)
+    axis.set_xlabel("$N\\zeta^2$ over the correction's noise, 95% interval", fontsize=style.SMALL)
 
 
 def _point(axis: Any, balance: tuple[float, float, float]) -> None:

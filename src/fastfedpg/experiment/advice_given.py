@@ -33,6 +33,13 @@ class Advice(NamedTuple):
         return self.costs[0]
 
     @property
+    def own_balance(self) -> tuple[float, float, float]:
+        """N zeta^2 over the noise of the correction that is advised, and its ends; over an anchor's where none is."""
+        own, anchor = (advice.anchor_noise(m, 1.0, self.at.N) for m in (self.best.method, advice.ANCHOR))
+        value, low, high = (anchor / own * b if own > 0 else b for b in self.balance)
+        return value, low, high
+
+    @property
     def chosen(self) -> str:
         """The settings that were chosen, or stayed, in words."""
         args = self.config.choice("algorithm").args
@@ -64,16 +71,21 @@ class Advice(NamedTuple):
                 f"neither noise nor drift decides: without noise, and with zeta^2 = {zeta_sq:.3g}, what the agents' "
                 "own drift leaves is within the target, and a correction would not pay"
             )
+        if name == "fedavg_pg" and self.best.method.H == 1:
+            return f"neither noise nor drift decides: with {apart}, and H = 1, nobody drifts"
         if name == "fedavg_pg":
             return (
                 f"noise decides: with {apart} the agents' own drift is small beside it, and a correction would not pay"
             )
         if name == "minibatch_pg":
-            return f"noise decides: with {apart} one step on a round's trajectories goes as far as H, and nobody drifts"
+            decides = "noise decides" if self.balance[0] < 1 else "neither noise nor drift decides"
+            return f"{decides}: with {apart} one step on a round's trajectories goes as far as H, and nobody drifts"
         if name == "centralised_pg":
             return f"neither noise nor drift decides: with {apart} one averaged step a round is enough for this target"
         times = math.inf if plain is None else plain.toll / self.best.toll
         worse = f"without one FedAvg-PG would cost {times:.3g} times as much" if times < math.inf else "it pays"
+        if self.own_balance[1] <= 1:
+            return f"noise or drift, it can't be told: with {apart} a correction pays by the model; {worse}"
         return f"drift decides: with {apart} a correction pays; {worse}"
 
     def trial(self) -> str:

@@ -58,6 +58,10 @@ class Method(NamedTuple):
         return f"{self.name}, reuse" if self.reuse else self.name
 
 
+ANCHOR = Method("fast_fedpg", 1, 0.0, 0.0, 2)
+"""Whose correction `balance` is about: B0 = B, at any H."""
+
+
 class Cost(NamedTuple):
     """What a method takes until the target: infinity where it does not get there."""
 
