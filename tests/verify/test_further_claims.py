@@ -11,6 +11,9 @@ from fastfedpg.verify.claims import domination, floors, identity, stationary, tr
 from fastfedpg.verify.verdict import FAIL, NOT_APPLICABLE, PASS, UNDECIDED, decided
 from tiny_subject import EFFORT, like, verdicts
 
+AMONG = 1000
+"""Comparisons: more than a report has."""
+
 
 def test_domination_of_one_state_by_hand(subject):
     """One state: d = d* = 1, so mu = 4 tau min pi^2/(1 - gamma). And (12) with it, at a theta far from uniform."""
@@ -92,8 +95,27 @@ def test_agents_with_own_kernels_are_repeated_whole():
 
 
 def test_T4_needs_no_pairs(subject):
-    """One agent and one step: what is left is what was sent and the step after it, one comparison."""
+    """One agent and one step: what is left is what was sent and the step after it, and the round after: two."""
     alone = like(subject, known=floors.repeated(subject.tabular, 0), H=1)
     rows = {row.claim: row for row in identity.rows(alone, 64)}
-    assert rows["Lemma 1, T4"].comparisons == 1
+    assert rows["Lemma 1, T4"].comparisons == 2
     assert {row.verdict for row in decided(rows.values())} <= {PASS, UNDECIDED}
+
+
+def test_T4_sees_noise_that_rounds_share(subject, monkeypatch):
+    """Keys that do not know the round: what is sent, or what local steps say, has the noise of the round before.
+
+    Alone, each is a share of sum E||h_(i,l)||^2: 1/H, about, and 1.
+    """
+    seen = []
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "cross_terms", lambda subject, *rounds: seen.extend(rounds))
+        next(row for row in identity.rows(subject, 64) if seen)
+    first, second = seen
+    assert decided([identity.cross_terms(subject, first, second)])[0].verdict != FAIL
+    (sent, h), (sent_later, h_later) = (identity._noise(subject, x) for x in (first, second))
+    shared = {"first": second.first - sent_later + sent}, {"answers": second.answers - h_later + h}
+    for again, much in zip(shared, (1 / subject.H, 1.0), strict=True):
+        row = decided([identity.cross_terms(subject, first, second._replace(**again))], AMONG)[0]
+        assert row.verdict == FAIL
+        assert row.margin.mean[-1] == pytest.approx(much, abs=0.25)

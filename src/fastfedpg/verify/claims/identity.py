@@ -26,7 +26,7 @@ def rows(subject: Subject, replicas: int = REPLICAS) -> Iterator[Row]:
     seen = _recorded(subject, subject.replicas(replicas), ALPHA_G)
     yield from _algebra(subject, seen, "")
     yield _estimates(subject, seen, "", subject.B * (subject.H + 1))
-    yield cross_terms(subject, seen.rounds[0])
+    yield cross_terms(subject, *seen.rounds)
     again = _recorded(subject, FEW, ALPHA_G, True, B0)
     yield from _algebra(subject, again, ", reuse")
     yield _estimates(subject, again, ", reuse and B0", B0 + subject.B * (subject.H - 1))
@@ -77,13 +77,13 @@ def _estimates(subject: Subject, seen: Recorded, name: str, trajectories: int) -
     return claim(f"Algorithm 1, estimates{name}", says, wrong, 0.0, note=f"{wanted} steps", bound=False)
 
 
-def cross_terms(subject: Subject, round: Replicas) -> Row:
+def cross_terms(subject: Subject, round: Replicas, later: Replicas) -> Row:
     """T4: E||sum_(i,l) h_(i,l)||^2 is the sum of E||h_(i,l)||^2, since E<h_(j,m), h_(k,n)> = 0 wherever they differ.
 
-    The gradient that was sent is one more such noise of its agent: Algorithm 1 samples anew in line 6.
+    The gradient that was sent is one more such noise of its agent: Algorithm 1 samples anew in line 6, and in each
+    round, as all that is said about more rounds than one needs.
     """
-    h = round.answers - gradients_at(subject.truncated, round.iterates)
-    sent = round.first - gradients_at(subject.truncated, round.theta_bar[:1, None, None].repeat(subject.N, 1))[:, :, 0]
+    (sent, h), (sent_later, h_later) = _noise(subject, round), _noise(subject, later)
     square = lambda x: np.sum(x**2, axis=-1)
     each = square(h).sum(axis=(1, 2))
     same_agent = square(h.sum(axis=2)).sum(axis=1) - each
@@ -93,6 +93,7 @@ def cross_terms(subject: Subject, round: Replicas) -> Row:
         "agents at one step": same_step,
         "agents at different steps": square(h.sum(axis=(1, 2))) - each - same_agent - same_step,
         "what was sent and the steps after it": np.sum(sent * h.sum(axis=2), axis=(1, 2)),
+        "a round and the next": np.sum(sent * sent_later, axis=(1, 2)) + np.sum(h * h_later, axis=(1, 2, 3)),
     }
     values = np.stack(list(found.values()), axis=1) / each.mean()
     says = f"E<h_(j,m), h_(k,n)> = 0, sums relative to sum E||h_(i,l)||^2; {SMALL:g} would matter"
@@ -101,3 +102,10 @@ def cross_terms(subject: Subject, round: Replicas) -> Row:
     z = values.mean(axis=0) / np.maximum(values.std(axis=0), np.finfo(float).tiny) * np.sqrt(len(values))
     words = ", ".join(f"{name} {x:.1f}" for name, x in zip(found, z, strict=True))
     return replace(row, note=f"in standard errors: {words}")
+
+
+def _noise(subject: Subject, round: Replicas) -> tuple[np.ndarray, np.ndarray]:
+    """What was sent, and what was answered in local steps, less their means where they were asked for."""
+    at = np.concatenate([np.repeat(round.theta_bar[:, None, None], subject.N, axis=1), round.iterates], axis=2)
+    means = gradients_at(subject.truncated, at)
+    return round.first - means[:, :, 0], round.answers - means[:, :, 1:]
