@@ -1,5 +1,6 @@
 """README and docs: their examples run, their links lead somewhere, their names exist; the main job's parts work."""
 
+import ast
 import os
 import re
 import subprocess
@@ -37,6 +38,25 @@ def test_readme_examples_run(capsys):
     exec(compile(second, "README.md", "exec"), names)
     assert "fedprox_pg" in names
     assert "gap [" in capsys.readouterr().out
+
+
+def code_lines(source: str) -> int:
+    """Lines of code: none that is blank, or in a docstring or an import."""
+    tree, beside = ast.parse(source), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            beside |= {*range(node.lineno, node.end_lineno + 1)}
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            beside |= {*range(node.lineno, node.end_lineno + 1)}
+    return sum(bool(line.strip()) for k, line in enumerate(source.splitlines(), 1) if k not in beside)
+
+
+def test_algorithms_are_as_short_as_contributing_says():
+    """Of the example below `x = 1` and `return x` with its head are code."""
+    example = '"""Words."""\nfrom a import (\n  b,\n)\n\nx = 1\ndef f():\n  """In\n  two."""\n  return x\n'
+    assert code_lines(example) == 3
+    files = (ROOT / "src" / "fastfedpg" / "algorithms").glob("*.py")
+    assert {f.name: n for f in files if (n := code_lines(f.read_text(encoding="utf-8"))) >= 80} == {}
 
 
 def test_what_a_command_that_fails_prints_is_on_the_page_and_it_is_named(tmp_path):

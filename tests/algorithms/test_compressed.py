@@ -1,14 +1,18 @@
 """Coded uploads: what is heard, what is counted, what is fed back, and the same in every runtime."""
 
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import reference as ref
-from fastfedpg import fast_fedpg, fedavg_pg, loop, scaffold_pg, simulate, with_oracle
+from fastfedpg import Config, fast_fedpg, fedavg_pg, loop, scaffold_pg, simulate, with_oracle
 from fastfedpg.algorithms.wrappers.compressed import compressed, float32, half, top_k
 from fastfedpg.core import Algorithm, Codec, Combine, Exchange, Info
+from fastfedpg.experiment import plan
 from fastfedpg.runtime import Schedule, message_sizes
 
 N, S, A, d = 3, 4, 3, 12
@@ -179,3 +183,12 @@ def test_bad_arguments_are_refused(make, words):
 def test_a_float32_theta_stays_float32():
     for method in (METHODS["half"], compressed(fedavg_pg(0.1, 1), top_k(2))):
         assert simulate(EXACT, method, 2, theta0=np.zeros(d, np.float32)).theta.dtype == np.float32
+
+
+def test_a_code_is_reached_from_a_file_of_ones_own(tmp_path):
+    """The page's example: of both uploads k values of 8 bytes and k places of 4, where whole ones have 8 d."""
+    page = (Path(__file__).parents[2] / "docs" / "rivals.md").read_text(encoding="utf-8")
+    (tmp_path / "thin.py").write_text(re.search(r'```python\n("""thin.py.*?)```', page, flags=re.S)[1])
+    of = lambda algorithm, **given: plan(Config("compromise", algorithm=algorithm, **given)).sizes.bytes_up
+    assert of(f"{tmp_path / 'thin.py'}:thin", k=1) == 2 * (8 + 4)
+    assert of("fast_fedpg") == 2 * 8 * plan(Config("compromise")).problem.theta0.size

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from fastfedpg.core import (
+    WEIGHTS,
     Algorithm,
     Batch,
     Exchange,
@@ -17,6 +18,7 @@ from fastfedpg.core import (
     RngKey,
     Scalar,
     Theta,
+    check_share,
     effective_share,
     gossip,
     log_weights,
@@ -64,24 +66,18 @@ def mdpgt(eta: Scalar, graph: Graph = "ring", b: Scalar = 0.5, edge_p: float = 0
         graph, edge_p, graph_seed: as in decentralised_pg.
         b: share of the fresh gradient, in (0, 1]; 1 is gradient tracking without momentum.
     """
-    if isinstance(b, float | int) and not 0 < b <= 1:
-        raise ValueError(f"b = {b:g}; it must lie in (0, 1]")
+    check_share("b", b)
+    plain = isinstance(b, float | int) and b == 1
 
     def send(memory: Memory, own: Own, down: Pair, oracle: Oracle, key: RngKey) -> tuple[Memory, Own, Pair, Info]:
         theta, v = down
         batch, own = oracle.sample(theta, own, jax.random.fold_in(key, 0), None)
         g = oracle.gradient(theta, own, batch)
-        old, ess = (
-            (g, {}) if isinstance(b, float | int) and b == 1 else elsewhere(oracle, memory.theta, theta, own, batch)
-        )
+        old, ess = (g, {}) if plain else elsewhere(oracle, memory.theta, theta, own, batch)
         fresh = jnp.where(memory.new > 0, 1, b).astype(g.dtype)
         u = g + (1 - fresh) * (memory.u - old)
-        return (
-            Memory(theta, u, 0 * memory.new),
-            own,
-            Pair(theta, v + u - memory.u),
-            Info(steps=oracle.steps(batch), extra=ess),
-        )
+        kept, up = Memory(theta, u, 0 * memory.new), Pair(theta, v + u - memory.u)
+        return kept, own, up, Info(steps=oracle.steps(batch), extra=ess)
 
     def move(state: Pair, mixed: Pair, share: float, key: RngKey) -> tuple[Pair, Pair]:
         state = Pair(mixed.theta - eta * mixed.v, mixed.v)
@@ -93,14 +89,11 @@ def mdpgt(eta: Scalar, graph: Graph = "ring", b: Scalar = 0.5, edge_p: float = 0
         return state, state, Memory(each, jnp.zeros_like(each), jnp.ones(N, theta.dtype))
 
     exchange = Exchange("local", send, move, gossip(graph, edge_p, graph_seed))
-    return Algorithm(init, (exchange,), policy=lambda state: pairwise_mean(state.theta))
+    policy = lambda state: pairwise_mean(state.theta)
+    return Algorithm(init, (exchange,), policy, needs=() if plain else WEIGHTS)
 
 
 def elsewhere(oracle: Oracle, at: Theta, theta: Theta, own: Own, batch: Batch) -> tuple[Theta, dict[str, Scalar]]:
-    """w g(at) on a batch that theta played, and the effective share of its trajectories; of no batch, g(at) alone."""
-    if not jax.tree.leaves(batch):
-        return oracle.gradient(at, own, batch), {}
-    if not oracle.anywhere and (oracle.log_prob is None or oracle.credit is None):
-        raise ValueError("mdpgt: b < 1 weighs trajectories, and this oracle answers no log_prob or credit; take b = 1")
-    ess = effective_share(log_weights(oracle, at, theta, batch))
-    return weighted_gradient(oracle, at, theta, own, batch), {"ess": ess}
+    """w g(at) on a batch that theta played, and the effective share of its trajectories."""
+    share = effective_share(log_weights(oracle, at, theta, batch))
+    return weighted_gradient(oracle, at, theta, own, batch), {"ess": share}
