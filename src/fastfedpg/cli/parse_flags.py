@@ -60,7 +60,11 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{k}={v}" for k, v in value.items()) or "none"
     if isinstance(value, tuple):
-        return " ".join(map(_shown, value)) if any(isinstance(x, float) for x in value) else "x".join(map(str, value))
+        return (
+            " ".join(map(_shown, value))
+            if any(isinstance(x, float | str) for x in value)
+            else "x".join(map(str, value))
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -98,6 +98,11 @@ class RunSettings:
         None, "output", "Rounds between two checkpoints; by the clock alone unless given."
     )
     checkpoint_seconds: float = setting(30.0, "output", "Seconds between two checkpoints.")
+    track: tuple[str, ...] | None = setting(
+        None,
+        "output",
+        "Write the records for tensorboard, mlflow or wandb (offline) too, as the run goes, into its folder: docs/tracking.md.",
+    )
 
 
 _TYPES = get_type_hints(RunSettings)
