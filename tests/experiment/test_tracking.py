@@ -1,8 +1,11 @@
 """`--track`: what other programs are told of a run is what the run recorded, whatever became of it on the way."""
 
 import importlib.util
+import json
 import os
+import re
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,8 +55,6 @@ def stored(folder: Path) -> dict:
 
 def offline(folder: Path) -> dict:
     """The same of W&B's file: a log in blocks of 32 KB, as LevelDB's, of a message each."""
-    import json
-
     from wandb.proto.wandb_internal_pb2 import Record
 
     (file,) = (folder / "tracking" / "wandb").rglob("*.wandb")
@@ -132,8 +133,6 @@ def test_mlflow_and_wandb_have_what_was_recorded_and_call_nobody(tmp_path, name,
 
     `make test` has TensorBoard's, and the same for a writer of a few lines, below.
     """
-    import subprocess
-
     needed(name)
     home = tmp_path / "home"
     home.mkdir()
@@ -150,16 +149,13 @@ def test_mlflow_and_wandb_have_what_was_recorded_and_call_nobody(tmp_path, name,
     alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "-"]
     can = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
     words = [*(alone if can else []), sys.executable, "-c", program]
-    done = subprocess.run(
-        words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+    how = {"capture_output": True, "text": True, "timeout": 300, "check": False}
+    done = subprocess.run(words, env=environment, cwd=tmp_path, **how)
     assert done.returncode == 0, done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"home", "run"}
     elsewhere = [p for p in home.rglob("*") if not p.is_dir() and "fastfedpg" not in p.parts]
     assert elsewhere == []
     strays = [p for p in (tmp_path / "run").rglob("*") if not p.is_dir() and "tracking" in p.parts]
-    import re
-
     assert all(re.fullmatch(tracking.FILES, p.relative_to(tmp_path / "run").as_posix()) for p in strays), strays
 
 

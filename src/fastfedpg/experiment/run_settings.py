@@ -101,7 +101,8 @@ class RunSettings:
     track: tuple[str, ...] | None = setting(
         None,
         "output",
-        "Write the records for tensorboard, mlflow or wandb (offline) too, as the run goes, into its folder: docs/tracking.md.",
+        "As the run goes, write its records for tensorboard, mlflow or wandb (offline) too, into its folder: "
+        "docs/tracking.md.",
     )
 
 

@@ -44,14 +44,14 @@ TRACKERS = {
     "wandb": Row(
         "wandb",
         "Weights & Biases",
-        r"wandb/debug(-internal)?\.log|logs/core-debug-[\w-]+\.log|"
+        r"wandb/debug(-internal)?\.log|wandb/logs/core-debug-[\w-]+\.log|"
         r"wandb/offline-run-[\w-]+/(run-\w+\.wandb|(files|logs)/[\w.-]+)",
     ),
 }
 FILES = rf"{FOLDER}/({'|'.join(f'{name}/({row.files})' for name, row in TRACKERS.items())})"
 """Which files in a run's folder are theirs."""
 
-FOLDERS = rf"{FOLDER}(/({'|'.join(TRACKERS)})(/(wandb(/offline-run-[\w-]+(/(files|logs|tmp(/code)?))?)?|logs))?)?"
+FOLDERS = rf"{FOLDER}(/({'|'.join(TRACKERS)})(/wandb(/logs|/offline-run-[\w-]+(/(files|logs|tmp(/code)?))?)?)?)?"
 """And which folders."""
 
 SEEDS = 16

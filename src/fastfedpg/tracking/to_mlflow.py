@@ -1,5 +1,6 @@
 """MLflow's store as one SQLite file, which `mlflow ui --backend-store-uri sqlite:///…/mlflow.db` shows."""
 
+import itertools
 import logging
 import os
 import re
@@ -11,13 +12,14 @@ from typing import Any
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # before it is imported: it would say abroad that it is used
 
-from mlflow import MlflowClient  # noqa: E402
-from mlflow.entities import Metric, Param  # noqa: E402
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
 
 LONGEST = 500
 """Letters of a setting's value that every version takes."""
 
 STATES = {"finished": "FINISHED", "interrupted": "KILLED"}
+BEGUN = itertools.count()
 AT_ONCE = 1000
 """Metrics that one call takes."""
 
@@ -29,7 +31,9 @@ class Store:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its own, about the versions of what it uses
-            self.client = MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
+            # MLflow keeps what it opened by its name: a run that goes on in one process gets another for its new file.
+            again = "./" * next(BEGUN)
+            self.client = MlflowClient(tracking_uri=f"sqlite:///{folder}/{again}mlflow.db")
             number = self.client.create_experiment("fastfedpg", artifact_location=(folder / "artifacts").as_uri())
             self.run = self.client.create_run(number, run_name=title).info.run_id
         params = [Param(_name(name), str(x)[:LONGEST]) for name, x in settings.items()]
