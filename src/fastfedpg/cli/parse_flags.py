@@ -1,5 +1,6 @@
 """Flags as tyro reads them: a run's, made from `Flag`s, and a command's own. Help ends with an example."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -48,7 +49,9 @@ def asked() -> Iterator[None]:
 def _read(kind: Any, program: str, words: list[str], **how: Any) -> Any:
     """The flags, from words."""
     if _ASKED.get():
-        raise Asked(tyro.extras.get_parser(kind, prog=program, **how))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # tyro has no other way to be asked, hence tyro<2
+            raise Asked(tyro.extras.get_parser(kind, prog=program, **how))
     return tyro.cli(kind, prog=program, args=words, console_outputs=True, **how)
 
 
