@@ -22,10 +22,7 @@ COMPARE = (
 )
 """The main job, in its quick form."""
 
-RUN = "import fastfedpg as ff; ff.run(ff.Config('compromise', rounds=2), 'run')"
-PLAY = (
-    "fastfedpg run --policy linear --oracle gpomdp --B 2 --K 5 --rounds 1 --evaluation-episodes 2 --out run --problem "
-)
+PLAY = "fastfedpg run --policy linear --oracle gpomdp --B 2 --K 5 --rounds 1 --evaluation-episodes 2 --problem"
 USES = {
     "plot": "fastfedpg show compromise-grid",
     "frame": "import fastfedpg as ff; print(ff.run(ff.Config('compromise', rounds=2)).to_frame())",
@@ -45,8 +42,9 @@ USES = {
 """What each extra is for: a command, a program, or lines of Python."""
 
 SUBSET = (
-    "algorithms/test_fedprox_pg.py", "cli/test_help.py", "cli/test_init.py", "cli/test_tables.py", "experiment/test_results.py",
-    "experiment/test_tracking.py", "policies/test_plain.py", "runtime/test_views.py", "oracles/test_alias.py",
+    "algorithms/test_fedprox_pg.py", "cli/test_help.py", "cli/test_init.py", "cli/test_tables.py",
+    "experiment/test_results.py", "experiment/test_tracking.py", "policies/test_plain.py", "runtime/test_views.py",
+    "oracles/test_alias.py",
 )  # fmt: skip
 """Tests that pass through every room and need few minutes."""
 
@@ -98,12 +96,10 @@ def extras(folder: Path, *names: str) -> None:
         home = folder / name
         bin = environment(home / "env", *PINNED, f"{wheel}[{name}]")
         first, *rest = USES[name].split()
-        python = str(bin / "python")
-        how = [str(bin / first), *rest] if first == "fastfedpg" else [python, first, *rest]
+        program = [first, *rest] if first.endswith(".py") else ["-c", USES[name]]
+        words = [str(bin / first), *rest] if first == "fastfedpg" else [str(bin / "python"), *program]
         outside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        said(
-            how if first == "fastfedpg" or first.endswith(".py") else [python, "-c", USES[name]], cwd=home, env=outside
-        )
+        said(words, cwd=home, env=outside)
         print(f"{name}: installed alone, and of use", flush=True)
 
 
@@ -115,7 +111,7 @@ def versions(folder: Path, which: str, *pythons: str) -> None:
         bin = environment(home / "env", *how, "-e", f"{ROOT}[dev]", python=python)
         words = [str(bin / "python"), "-m", "pytest", "-n", "0", *(f"tests/{file}" for file in SUBSET)]
         tests = said(words, cwd=ROOT).splitlines()[-1]
-        about = "import sys, jax, numpy; print(f'Python {sys.version.split()[0]}, jax {jax.__version__}, numpy {numpy.__version__}')"
+        about = "import sys, jax; print('Python', sys.version.split()[0], 'jax', jax.__version__)"
         print(f"{which}: {said([str(bin / 'python'), '-c', about]).strip()}: {tests}", flush=True)
 
 

@@ -7,10 +7,8 @@ from fastfedpg.errors import InputError, missing_extra
 
 
 def need_flower() -> None:
-    """Refuse a command that needs the extra `federation`, where it is not installed, or where it would leave processes."""
+    """Refuse a command that needs the extra `federation` where it can't run, or is not installed."""
     if sys.platform != "linux":
-        raise InputError(
-            f"this command needs Linux, and this is {sys.platform}: docs/install.md says what runs elsewhere"
-        )
+        raise InputError(f"this command needs Linux, and this is {sys.platform}; all but federation runs here too")
     if importlib.util.find_spec("flwr") is None:
         raise missing_extra("this command", "Flower", "federation")
