@@ -7,7 +7,8 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit test-all test-federation bench bench-federation format audit pages wheel containers clean
+.PHONY: setup run test lint types unit test-all test-federation test-min test-new release-check extras bench bench-federation \
+        format audit pages wheel containers clean
 
 setup: $(STAMP)
 
@@ -49,6 +50,21 @@ bench: $(STAMP)
 # Seconds for one phase beside the smallest Flower app, on an otherwise idle machine.
 bench-federation: $(STAMP)
 	$(BIN)/python benchmarks/federation.py $(ARGS)
+
+# What is installed: wheel and sdist alone in an empty environment, with the main job from there; each extra alone
+# (NAMES="plot gym" tries those); a part of the tests with the oldest versions that pyproject.toml allows, and with the
+# newest there are (PYTHONS="python3.12 python3.13" tries those). All fetch packages.
+release-check: $(STAMP)
+	$(BIN)/python tests/installs.py release
+
+extras: $(STAMP)
+	$(BIN)/python tests/installs.py extras $(NAMES)
+
+test-min: $(STAMP)
+	$(BIN)/python tests/installs.py versions oldest $(PYTHONS)
+
+test-new: $(STAMP)
+	$(BIN)/python tests/installs.py versions newest $(PYTHONS)
 
 # The wheel, alone in dist/.
 wheel: $(STAMP)

@@ -63,6 +63,10 @@ def _numbers(value: Any) -> tuple[float, ...]:
     return tuple(float(_number(x)) for x in value)
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(_text, [value] if isinstance(value, str) else _listed(value)))
+
+
 def _rows(value: Any) -> str | tuple[tuple[float, ...], ...]:
     return _text(value) if isinstance(value, str) else tuple(_numbers(row) for row in _listed(value))
 
@@ -93,6 +97,7 @@ TEXT = Kind("text, without a NUL", "STR", _text)
 SIZES = Kind("the layers' sizes, such as 64 or 64x64", "INTxINT…", _sizes)
 PAIR = Kind("two numbers", "LO HI", _pair)
 NUMBERS = Kind("numbers", "FLOAT …", _numbers)
+NAMES = Kind("names", "NAME …", _names)
 ROWS = Kind("a name, a file, or rows of numbers", "STR", _rows)
 ANYTHING = Kind("a value", "VALUE", _anything)
 
@@ -117,4 +122,5 @@ KIND_OF_TYPE: dict[Any, Kind] = {
     str: TEXT,
     tuple[float, float]: PAIR,
     tuple[float, ...]: NUMBERS,
+    tuple[str, ...]: NAMES,
 }

@@ -301,7 +301,12 @@ TOML = {
     "text in two numbers": ('reward_range = [0, "b"]', ("reward_range is [0, 'b']", "must be two numbers")),
     "text for an optional": ('agents = "two"', ("agents is 'two'", "must be a whole number")),
     "no TOML": ("eta: 0.1", ("not a TOML file", "line 1")),
-    "no text": (b"\xff\xfe\x00", ("not a TOML file",)),
+    "no text": (b"\xff\xfe\x00", ("not a TOML file", "no UTF-8 at line 1, column 1")),
+    "a wrong byte": (b"seeds = 1\nK = \xff", ("no UTF-8 at line 2, column 5",)),
+    "no value": ("seeds = 1\nrounds = \n", ("not a TOML file", "at line 2, column 10")),
+    "cut off in a table's name": ("seeds = 1\n[algor", ("at line 2, column 7, where the file ends",)),
+    "cut off in a text": ('seeds = 1\n[algorithm]\nname = "fast_f', ("at line 3, column 15, where the file ends",)),
+    "cut off in a list": ("speeds = [1,\n2", ("at line 2, column 2, where the file ends",)),
 }
 
 

@@ -14,6 +14,7 @@ from fastfedpg.errors import EnvironmentFailed, InputError, unknown
 Command: TypeAlias = Callable[[list[str], Console, Console], int]
 
 COMMANDS = {
+    "init": ("init.init", "Write a commented TOML file with every setting of a run, to be edited."),
     "run": ("run.run", "Run one algorithm on one problem, and leave a folder with everything about it."),
     "compare": ("compare.compare", "Compare methods on one problem and one budget, or finished runs."),
     "sweep": (
@@ -51,8 +52,12 @@ COMMANDS = {
         "list.list_everything",
         "Show the problems, algorithms, oracles and policies, a line each; or all about one of them.",
     ),
+    "completion": ("completion.completion", "Complete commands, flags and names by the Tab key, in bash and zsh."),
 }
 """Where each command is, and the first line of its docstring."""
+
+QUICK = ("init", "completion")
+"""Those that JAX is not loaded for."""
 
 
 def load(name: str) -> Command:
@@ -64,7 +69,7 @@ def load(name: str) -> Command:
 
 def prepare(arguments: list[str]) -> None:
     """Import what a command needs before it is called; help needs nothing of the sort."""
-    if arguments and arguments[0] in COMMANDS and not _asks_for_help(arguments):
+    if arguments and arguments[0] in COMMANDS and arguments[0] not in QUICK and not _asks_for_help(arguments):
         load(arguments[0])
         import_module("fastfedpg.comparison.run_cells")
 
@@ -91,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
         command = load(arguments[0])
-        if not _asks_for_help(arguments):
+        if not _asks_for_help(arguments) and arguments[0] not in QUICK:
             from fastfedpg.precision import float64  # with JAX
 
             command = float64(command)

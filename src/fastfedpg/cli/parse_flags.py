@@ -1,6 +1,9 @@
 """Flags as tyro reads them: a run's, made from `Flag`s, and a command's own. Help ends with an example."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -24,6 +27,32 @@ class Unset:
 
 
 UNSET = Unset()
+
+
+class Asked(Exception):
+    """Instead of reading flags: their parser, for whoever completes a line."""
+
+
+_ASKED = ContextVar("asked", default=False)
+
+
+@contextmanager
+def asked() -> Iterator[None]:
+    """A command that comes to its flags raises `Asked` with their parser."""
+    before = _ASKED.set(True)
+    try:
+        yield
+    finally:
+        _ASKED.reset(before)
+
+
+def _read(kind: Any, program: str, words: list[str], **how: Any) -> Any:
+    """The flags, from words."""
+    if _ASKED.get():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # tyro has no other way to be asked, hence tyro<2
+            raise Asked(tyro.extras.get_parser(kind, prog=program, **how))
+    return tyro.cli(kind, prog=program, args=words, console_outputs=True, **how)
 
 
 def _constructor(parameter: Parameter) -> Any:
@@ -60,7 +89,11 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{k}={v}" for k, v in value.items()) or "none"
     if isinstance(value, tuple):
-        return " ".join(map(_shown, value)) if any(isinstance(x, float) for x in value) else "x".join(map(str, value))
+        return (
+            " ".join(map(_shown, value))
+            if any(isinstance(x, float | str) for x in value)
+            else "x".join(map(str, value))
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -90,7 +123,7 @@ def parse(
     top: Any = make_dataclass(program, members)
     try:
         words = _bare(arguments, flags, {f.name for kind in kinds for f in fields(kind)})
-        given: Any = tyro.cli(top, prog=program, args=words, description=kinds[0].__doc__ or "", console_outputs=True)
+        given: Any = _read(top, program, words, description=kinds[0].__doc__ or "")
     except SystemExit as end:
         if end.code == 0 and example:
             print(f"\nexample: {example}")
@@ -199,7 +232,7 @@ def own_flags(kind: Any, program: str, arguments: list[str], example: str, defau
     """The flags of a command that runs nothing; its help ends with an example."""
     usual = {} if default is None else {"default": default}
     try:
-        return tyro.cli(kind, prog=program, args=arguments, console_outputs=True, **usual)
+        return _read(kind, program, arguments, **usual)
     except SystemExit as end:
         if end.code == 0:
             print(f"\nexample: {example}")

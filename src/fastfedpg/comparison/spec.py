@@ -15,10 +15,11 @@ from fastfedpg.core import Algorithm
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.clock import Clock, from_words
-from fastfedpg.experiment.config import Config, from_mapping, read_toml
+from fastfedpg.experiment.config import Config, from_mapping
 from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.graph_files import renamed
 from fastfedpg.parameters import LETTERS, fit
+from fastfedpg.toml_files import read_toml
 
 USUAL = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
 OURS = re.compile(r"^\.|[/\\<>:|?*\"']|\.(csv|png|svg|toml|npz|json)$")

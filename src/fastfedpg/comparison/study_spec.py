@@ -15,10 +15,10 @@ from fastfedpg.comparison.vary import Vary, check_matters, check_name, labels_of
 from fastfedpg.comparison.vary import from_table as from_vary
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.config import read_toml
 from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.parameters import fit
 from fastfedpg.registry import PACKAGE
+from fastfedpg.toml_files import read_toml
 
 STUDIES = PACKAGE / "studies"
 """Where ours are, a file each."""

@@ -39,7 +39,7 @@ SHOWN = ("J", "gap", "return_mean")
 LARGEST_SHARE = 0.05
 """Of the time, at most this goes into checkpoints that are asked for by the clock."""
 
-FREE = ("checkpoint_rounds", "checkpoint_seconds", "agent_batch", "shards")
+FREE = ("checkpoint_rounds", "checkpoint_seconds", "agent_batch", "shards", "track")
 """Settings that change no number of a run."""
 
 

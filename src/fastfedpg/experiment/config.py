@@ -5,7 +5,6 @@ given is read off its own factory's signature; a setting that has the same name 
 algorithm.lam.
 """
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,9 +17,9 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.choices import KINDS
 from fastfedpg.experiment.run_settings import COUNTS, SETTINGS, RunSettings
-from fastfedpg.files import read_text
 from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.registry import Choice
+from fastfedpg.toml_files import read_toml
 
 AUTO = "auto"
 """The algorithm of a run that follows the advice on its problem."""
@@ -205,19 +204,6 @@ def _said(value: Any) -> Any:
 def from_toml(path: Path | str) -> Config:
     """A configuration from a TOML file; paths in it are relative to the file's own folder."""
     return from_mapping(read_toml(path), str(path), Path(path).parent)
-
-
-def read_toml(path: Path | str) -> dict[str, Any]:
-    """What a TOML file says."""
-    path = Path(path)
-    try:
-        return tomllib.loads(read_text(path, "utf-8-sig"))
-    except IsADirectoryError:
-        raise InputError(f"{path}: a folder; give the file, {path / 'config.toml'}") from None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond Python's limits
-        raise InputError(f"{path}: not a TOML file ({error})") from None
 
 
 def sketch(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from fastfedpg.experiment.copies import described
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.experiment.problem import is_file
 from fastfedpg.experiment.record_table import RecordTable
+from fastfedpg.experiment.tracked import Tracked
 from fastfedpg.problems import AnyProblem
 from fastfedpg.runtime import Record, Result, Standing
 from fastfedpg.statistics import bootstrap
@@ -72,6 +73,7 @@ class Journal:
         self.table: RecordTable | None = None
         if out is not None:
             self.table = found.table if found else RecordTable(checkpoints.records_of(out), capacity(planned))
+        self.tracked = Tracked(planned, out, self.table, note)
         self.records: list[Record] = []  # all of them, or where there is a table those that are not in it yet
         self.last = 0 if self.start is None else max(0, self.start.recorded)
         self.began = time.monotonic() - (found.seconds if found else 0.0)
@@ -83,6 +85,8 @@ class Journal:
     def add(self, record: Record) -> None:
         """One more record; from time to time they go to disk."""
         runtime.add(self.records, record, policies=2)  # an interruption's own, and the one before it
+        if self.tracked.to is not None:
+            self.tracked.add(self._collected([record]))
         self.last = record.round
         size = len(self.records) * record.evaluation.returns.nbytes
         if self.table is not None and (len(self.records) >= BUFFER_RECORDS or size >= BUFFER_BYTES):
@@ -129,6 +133,7 @@ class Journal:
     def close(self, state: str, message: str) -> Result | None:
         """Write the run's files, whatever ended it; only a finished run has no more use for its checkpoints."""
         out, table = self.out, self.table
+        self.tracked.close(state)
         if out is None or table is None:
             return self._collected(self.records) if self.records else None
         if state in ("interrupted", "failed") and self.standing is not None:

@@ -1,7 +1,7 @@
 """Which files in a folder are a run's, a comparison's or a study's own: those alone are ever removed or moved.
 
 They have one of its names, and are what it wrote there: as listed in the folder (`written`), a checkpoint by its seal.
-What it makes for itself and adds to is known by its name alone: records, and what is in federation/.
+What it makes for itself and adds to is known by its name alone: records, and what is in federation/ and tracking/.
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 from fastfedpg.errors import InputError
 from fastfedpg.files import LOCK, SEAL, hold, move, read_text, unused
+from fastfedpg.tracking import FILES as TRACKED
+from fastfedpg.tracking import FOLDERS as TRACKED_IN
 from fastfedpg.written import LIST, entries, sum_of
 
 WRITTEN = "# fastfedpg "
@@ -43,16 +45,16 @@ _APP = r"app|apps/fastfedpg\.fastfedpg-carrier\.[\w.]+"
 _FLOWER = rf"flower(-\d+)?/(source|config\.toml|({_APP})/pyproject\.toml)"
 _DEPLOYED = rf"federation\.toml|log\.txt|status\.json|{_AUDIT}|superlink\.db(-\w+)?|{_AGENT}|{_KEYS}|{_LOGS}|{_FLOWER}"
 _FEDERATION = rf"federation/({_DEPLOYED}|(agents/\d+/|keys/)?\.part-\d+-[^/]*)"
-_BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS})"
+_BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS}|{TRACKED})"
 _PARTS = r"(checkpoints/)?\.part-\d+-.*"
 _LIST = re.escape(LIST)
 _SAID = rf"{_names(DESCRIBED[1:])}|{_GRAPH}"
 RUN = re.compile(
-    rf"config\.toml|{_SAID}|{_names(RESULTS)}|\.lock|{_LIST}|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{_PARTS}"
+    rf"config\.toml|{_SAID}|{_names(RESULTS)}|\.lock|{_LIST}|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{TRACKED}|{_PARTS}"
 )
 """A run's files, by their paths in its folder."""
 
-ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}")
+ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}|{TRACKED}")
 """Those that stand in the way of a run that begins anew."""
 
 COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_SAID}|\.lock|{_LIST}|{_PARTS}")
@@ -66,14 +68,14 @@ LEFT = re.compile(rf"\.lock|([^/]+/){{0,2}}{_LIST}|{_PARTS}")
 
 _INSIDE = rf"agents(/\d+)?|keys|logs|flower(-\d+)?(/(apps|{_APP}))?"
 FOLDERS = re.compile(
-    rf"({BEFORE}(-\d+)?/)?(checkpoints|{_CHECKPOINT})|{BEFORE}(-\d+)?|federation(/({_INSIDE}))?|{_PARTS}"
+    rf"({BEFORE}(-\d+)?/)?(checkpoints|{_CHECKPOINT}|{TRACKED_IN})|{BEFORE}(-\d+)?|federation(/({_INSIDE}))?|{_PARTS}"
 )
 """A run's folders: a process that was killed may leave one without a file in it."""
 
 LAST = "checkpoint.toml", "config.toml", "compared.toml", "compare.toml", "study.toml", LIST
 """Files that say what a folder is, from the innermost on, and after them the lists."""
 
-GROWING = re.compile(rf"\.lock|({BEFORE}(-\d+)?/)?checkpoints/records\.bin|{_FEDERATION}|{_PARTS}")
+GROWING = re.compile(rf"\.lock|({BEFORE}(-\d+)?/)?(checkpoints/records\.bin|{TRACKED})|{_FEDERATION}|{_PARTS}")
 """What is added to, or written by other programs: no sum can be said before."""
 
 UNBEGUN = re.compile(rf"{_SAID}|\.lock|{_LIST}|{_PARTS}")

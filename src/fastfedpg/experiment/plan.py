@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastfedpg import runtime
+from fastfedpg import runtime, tracking
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
@@ -139,6 +139,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
 
     With `like`, a plan for the same problem, oracle and start, those are taken from there instead of built again.
     """
+    tracking.check(config.track or ())
     algorithm = algorithm_of(config)
     built = Built(like.known, like.problem, like.theta0, like.policy) if like else build(config)
     known, problem, theta0, policy = built

@@ -43,6 +43,8 @@ def run(
 ) -> Result:
     """Run a configuration; with `out`, leave its folder behind, also when interrupted or diverged."""
     if out is None:
+        if config.track:
+            note("track has no effect: a run without a folder writes nothing")
         return execute(_planned(config), report=report)
     with begin(config, Path(out), overwrite) as planned:
         return execute(planned, Path(out), report, note=note)

@@ -98,6 +98,12 @@ class RunSettings:
         None, "output", "Rounds between two checkpoints; by the clock alone unless given."
     )
     checkpoint_seconds: float = setting(30.0, "output", "Seconds between two checkpoints.")
+    track: tuple[str, ...] | None = setting(
+        None,
+        "output",
+        "As the run goes, write its records for tensorboard, mlflow or wandb (offline) too, into its folder: "
+        "docs/tracking.md.",
+    )
 
 
 _TYPES = get_type_hints(RunSettings)

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from fastfedpg.errors import InputError, printable
 from fastfedpg.experiment import Plan, begin, budgets, execute, plan, reopen, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
-from fastfedpg.experiment.config import Config, read_toml
+from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.journal import Note, unsaid
 from fastfedpg.experiment.progress import OnProgress
 from fastfedpg.federation import protocol
@@ -25,6 +25,7 @@ from fastfedpg.federation.watch import Watch
 from fastfedpg.files import append_regular, write_text
 from fastfedpg.parameters import fit
 from fastfedpg.runtime import Result
+from fastfedpg.toml_files import read_toml
 
 ROUTINE = "took part"
 """What the log says of every round; a person watches the progress instead."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import InputError
-from fastfedpg.experiment.config import Config, read_toml
+from fastfedpg.experiment.config import Config
 from fastfedpg.federation.kit import texts
 from fastfedpg.federation.kit.machines import AUTHORITY, KIT, LOOPBACK, SERVER, KitPlan
 from fastfedpg.federation.terms import Keys
@@ -25,6 +25,7 @@ from fastfedpg.federation.transport import keys
 from fastfedpg.federation.transport.keys import node_name
 from fastfedpg.files import write_atomically, write_text
 from fastfedpg.parameters import fit
+from fastfedpg.toml_files import read_toml
 
 TRY = Config(problem="compromise-grid", oracle="gpomdp", baseline="leave-one-out", H=20, eta=2.0, B=32, K=50, rounds=3)
 """What a kit's settings say before they are filled in: a problem that every machine has, to see that all is well."""
