@@ -15,9 +15,11 @@ from fastfedpg.algorithms.wrappers.scaled import Scaled, beside, scaled
 from fastfedpg.core import Combine, key_for, local_steps, mean, sgd
 from fastfedpg.envs import Env, Environments, Episodes, Step, play
 from fastfedpg.oracles import critic
-from fastfedpg.oracles import ppo as here
+from fastfedpg.oracles import running_critic as here
 from fastfedpg.oracles.played import Game
-from fastfedpg.oracles.ppo import Played, ppo, rows_of, shuffled
+from fastfedpg.oracles.ppo import ppo
+from fastfedpg.oracles.running_critic import shuffled
+from fastfedpg.oracles.surrogate import Played, rows_of
 from fastfedpg.policies import linear
 from fastfedpg.problems import with_policy
 from fastfedpg.runtime import Schedule
