@@ -110,6 +110,7 @@ class Evaluation(NamedTuple):
     gap: Any  # J - J*, or NaN where J* is not defined
     grad_norm_sq: Any  # ||grad J||^2
     returns: Any  # (…, N): each agent's expected discounted reward; in environments its mean return of an episode
+    by_mode: Any = None  # (…, N): the same of the policy that does what is likeliest, where that is shown beside it
 
 
 class Evaluate(Protocol):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -79,10 +80,11 @@ def local_steps(
 
     Where the oracle's batches serve several steps (`Oracle.replay`) a local step is all that its batch serves:
     corrected epochs, theta <- theta - eta direction(theta, g_i(theta; part)), and drift is added up over all of them.
+    An oracle that bounds its steps (`Replay.bounded`) is given each direction first.
     """
 
-    def step(theta: Theta, state: Any, g: Theta) -> tuple[Theta, Any]:
-        change, state = optimiser.update(direction(theta, g), state, theta)
+    def step(theta: Theta, state: Any, g: Theta, bounded: Bounded = lambda v: v) -> tuple[Theta, Any]:
+        change, state = optimiser.update(bounded(direction(theta, g)), state, theta)
         return theta + change.astype(theta.dtype), state
 
     def serve(carry: Served, own: Own, batch: Batch, key: RngKey) -> tuple[Served, dict[str, Any]]:
@@ -122,6 +124,10 @@ def local_steps(
     return theta, own, Info(drift, steps, extra)
 
 
+Bounded: TypeAlias = Callable[[Theta], Theta]
+"""What is taken in a direction's place."""
+
+
 class Served(NamedTuple):
     """Where an agent is, what its optimiser keeps, and its drift so far."""
 
@@ -140,7 +146,7 @@ def _kept(own: Own, optimiser: Optimiser, theta: Theta) -> Any:
 
 def _replayed(
     oracle: Oracle,
-    step: Callable[[Theta, Any, Theta], tuple[Theta, Any]],
+    step: Callable[..., tuple[Theta, Any]],
     carry: Served,
     theta_bar: Theta,
     own: Own,
@@ -155,7 +161,9 @@ def _replayed(
         (theta, state, drift), near = carry
         part = replay.part(batch, row)
         near = near & ~jnp.asarray(replay.far(theta, part))
-        new, after = step(theta, state, oracle.gradient(theta, own, part))
+        g = oracle.gradient(theta, own, part)
+        bounded = [partial(replay.bounded, theta, own, part, g)] if replay.bounded else []
+        new, after = step(theta, state, g, *bounded)
 
         def keep(a: Any, b: Any) -> Any:
             return jnp.where(near, a, b)

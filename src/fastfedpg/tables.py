@@ -53,10 +53,14 @@ PLAYED = Table(
         "gpomdp": "oracles.played:gpomdp",
         "actor_critic": "oracles.critic:actor_critic",
         "ppo": "oracles.ppo:ppo",
+        "trpo": "oracles.trpo:trpo",
     },
     given=("game",),
 )
 """Oracles that need only be able to play."""
+
+BIASED = ("actor_critic", "ppo", "trpo")
+"""Those with a critic, whose error is in every estimate."""
 
 POLICIES = Table(
     "policy",

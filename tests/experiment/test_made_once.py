@@ -43,6 +43,11 @@ def test_another_setting_is_another_oracle(but):
     assert plan(CONFIG.but(**but)).problem.oracle is not plan(CONFIG).problem.oracle
 
 
+def test_policies_are_evaluated_as_each_configuration_says():
+    found = [plan(replace(JAX_ENV, evaluate_by=how)).problem.evaluate for how in ("sampled", "mode", "both")]
+    assert len(set(map(id, found))) == 3
+
+
 def test_steps_that_decay_know_over_how_many_rounds():
     """For other rounds, given from the start or by a budget: 2 and 5 have two algorithms, 5 and 5 one."""
     config = CONFIG.but(optimiser="sgd", decay="linear", keep_optimiser=True)

@@ -326,7 +326,7 @@ def test_reward_scale_scales_gradients_and_no_result():
     scaled = replace(ENVIRONMENTS, reward_scale=8.0)
     one, two = (with_policy(e, POLICY, "gpomdp", B=4) for e in (ENVIRONMENTS, scaled))
     theta = np.full((1, 4), 0.3)
-    for a, b in zip(one.evaluate(theta), two.evaluate(theta), strict=True):
+    for a, b in zip(jax.tree.leaves(one.evaluate(theta)), jax.tree.leaves(two.evaluate(theta)), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
     g = [gradient(p, 1.0, theta[0]) for p in (one, two)]
     np.testing.assert_allclose(8 * g[0], g[1], rtol=1e-12)
@@ -339,10 +339,14 @@ def test_a_policy_is_worth_what_its_likeliest_actions_are():
     policy = linear(envs.observations, envs.actions)
     theta = np.tile(np.linspace(-1, 1, policy.size), (2, 1))
     theta[:, -2:] = [[-60.0], [0.0]]
-    chance, mode = (
-        with_policy(envs, policy, B=1, K=5, episodes=2, evaluate=how).evaluate(theta, [0, 0]).J
-        for how in ("sampled", "mode")
-    )
+    found = {
+        how: with_policy(envs, policy, B=1, K=5, episodes=2, evaluate=how).evaluate(theta, [0, 0])
+        for how in ("sampled", "mode", "both")
+    }
+    chance, mode, both = (found[how].J for how in found)
+    assert found["sampled"].by_mode is None
+    np.testing.assert_array_equal(both, chance)
+    np.testing.assert_array_equal(found["both"].by_mode, found["mode"].returns)
     assert mode[0] == mode[1]
     np.testing.assert_allclose(chance[0], mode[0], rtol=1e-12)
     assert abs(chance[1] - mode[1]) > 1e-3

@@ -102,7 +102,12 @@ LABELS = {
     "bytes": "bytes per agent, up and down",
     "syncs": "synchronisations",
 }
-PLAYED = {"return_mean": "mean return of an episode", "return_worst": "worst agent's return", "J": "J, discounted cost"}
+PLAYED = {
+    "return_mean": "mean return of an episode",
+    "return_mode": "mean return, by the mode",
+    "return_worst": "worst agent's return",
+    "J": "J, discounted cost",
+}
 COUNTS = ("env_steps", "bytes", "syncs")
 
 
@@ -111,8 +116,9 @@ def _results(title: str, result: Result, width: int) -> list[str]:
     leading = views.leading(result)
     hidden = {"gap": ("J",), "J": ("gap",), "return_mean": ("gap", "grad_norm_sq")}[leading]
     labels = {**PLAYED, **LABELS, **PLAYED} if leading == "return_mean" else LABELS
-    rows = {label: name for name, label in labels.items() if name not in hidden}
     ways = {"bytes": ("bytes_up", "bytes_down")}
+    there = (*ways, *result.metrics)
+    rows = {label: name for name, label in labels.items() if name in there and name not in hidden}
     final = lambda name: np.sum([result.final(way) for way in ways.get(name, (name,))], axis=0)
     found = {label: (name in COUNTS, bootstrap(final(name))) for label, name in rows.items()}
     seeds = len(result.theta)

@@ -53,6 +53,7 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     interval = f"  95% interval over {seeds}"
     row = lambda label, short, of: Quantity(label, short, [of(line) for line in lines])
     timed = not all(np.isnan(line.simulated_seconds) for line in lines)
+    moded = not all(np.isnan(line.return_mode.mean) for line in lines)
     tuned = dict.fromkeys(name for line in lines for name in line.tuned)
     J = "J, the mean discounted cost" if played else "J, the mean cost (there is no J*)"
     gap = ("mean gap to best common policy", "mean gap") if several else ("gap to the best common policy", "gap")
@@ -69,6 +70,8 @@ def quantities(lines: Sequence[Line], shared: bool, played: bool = False) -> lis
     returns = [
         row(mean, "mean return", lambda x: number(x.return_mean.mean)),
         *[row(interval, "95% interval", lambda x: ends(x.return_mean))] * (several and played),
+        *[row("mean return, by the mode", "by the mode", lambda x: number(x.return_mode.mean))] * moded,
+        *[row(interval, "95% interval", lambda x: ends(x.return_mode))] * (moded and several and played),
         row("worst agent's return", "worst agent", lambda x: number(x.return_worst.mean)),
     ]
     arrival = [

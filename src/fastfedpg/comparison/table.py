@@ -14,6 +14,7 @@ from fastfedpg.experiment.clock import Clock
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.experiment.plan import Plan
 from fastfedpg.runtime import Result
+from fastfedpg.runtime.result import BY_MODE
 from fastfedpg.statistics import FEWEST, NOTHING, POWER, Interval, bootstrap, fewest_seeds, geometric, median
 
 TARGET = 0.01
@@ -52,6 +53,7 @@ class Line(NamedTuple):
     tail: Interval = NOTHING  # the same of the mean over the last tenth of the records
     tuned: Mapping[str, str] = {}  # what was chosen of settings that were tuned over, beside eta
     simulated_seconds: float = float("nan")  # by a clock, where there is one
+    return_mode: Interval = NOTHING  # of the policy that does what is likeliest, where that is shown
 
 
 def measure(
@@ -103,6 +105,7 @@ def measure(
                 tail,
                 _settings(planned, over),
                 float("nan") if clock is None else int(result.rounds[-1]) * budgets.seconds(planned, clock),
+                bootstrap(result.final(BY_MODE)) if BY_MODE in result.metrics else NOTHING,
             )
         )
     return lines

@@ -38,11 +38,11 @@ def _made(config: Config, chosen: Choice, other: dict[str, Any]) -> Algorithm:
     made = make(chosen, **other, **({} if local is None else {"optimiser": local}))
     if config.keep_optimiser and "H" in args:
         made = lasting(made, local(args["eta"]))
-    return scaled(made) if config.oracle == SCALED and config.choice("oracle").args["scaled"] else made
+    return scaled(made) if config.oracle in SCALED and config.choice("oracle").args["scaled"] else made
 
 
-SCALED = "ppo"
-"""The oracle whose advantages have one scale for all agents."""
+SCALED = ("ppo", "trpo")
+"""Oracles whose advantages have one scale for all agents."""
 
 
 def optimiser_of(config: Config, name: Any) -> Any:
@@ -52,6 +52,10 @@ def optimiser_of(config: Config, name: Any) -> Any:
         if asked:
             raise InputError(f"{asked[0]}: algorithm {config.algorithm} has no local optimiser; leave it out")
         return None
+    if config.oracle == "trpo" and name != "sgd":
+        raise InputError(
+            f"optimiser {name}: oracle trpo says itself how long a step is; take sgd, with eta = 1 or less"
+        )
     if config.decay and not config.keep_optimiser and "H" in config.choice("algorithm").args:
         raise InputError("decay: an optimiser that starts afresh in every round counts no rounds; add --keep-optimiser")
     return optimisers.make(name, config.clip_norm, config.decay, config.rounds * steps_in_a_round(config))

@@ -62,8 +62,9 @@ def built_key(config: Config, problem: Any) -> Any:
     """All that a problem of that key is made of together with its oracle and its policy."""
     if problem is None or config.context is not None or is_own(config.oracle) or is_own(config.policy or ""):
         return None
-    policy = config.policy, repr(sorted(config.policy_args.items())), config.normalise, config.evaluation_episodes
-    return problem, _oracle(config), config.tau, policy, _precision()
+    policy = config.policy, repr(sorted(config.policy_args.items())), config.normalise
+    worth = config.evaluation_episodes, config.evaluate_by
+    return problem, _oracle(config), config.tau, policy, worth, _precision()
 
 
 def _oracle(config: Config) -> tuple[str, str]:

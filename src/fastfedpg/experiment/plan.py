@@ -23,6 +23,7 @@ from fastfedpg.problems import AnyProblem
 from fastfedpg.problems.with_policy import in_lanes
 from fastfedpg.registry import is_own, told
 from fastfedpg.runtime import MessageSizes, Schedule
+from fastfedpg.tables import BIASED
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
 
@@ -192,8 +193,10 @@ def _of_the_users_own(config: Config) -> Iterator[None]:
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     """Settings that were changed but that the chosen algorithm or oracle does not have."""
     played = known is not None and known.played
-    if config.oracle in ("actor_critic", "ppo"):
+    if config.oracle in BIASED:
         yield f"oracle {config.oracle} is biased by its critic: the theorems do not cover it"
+    if config.oracle == "trpo" and (eta := config.get("eta") or 0) > 1 and "H" in config.choice("algorithm").args:
+        yield f"eta = {eta:g} multiplies each step of oracle trpo, and leads out of its region: 1 is the whole step"
     K, episode = config.get("oracle.K"), (known and known.horizon) or 0
     if played and K is not None and int(K) < episode and in_lanes(config.oracle, config.choice("oracle").args):
         yield (

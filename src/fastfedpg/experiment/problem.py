@@ -20,6 +20,7 @@ from fastfedpg.problems.user_function import is_own
 from fastfedpg.runtime import counting_oracle
 from fastfedpg.runtime.schedule import check_seeds
 from fastfedpg.spaces import Box
+from fastfedpg.tables import BIASED
 
 PRIVATE = "private"
 """The name of a problem that only the agents' own sites know."""
@@ -122,7 +123,7 @@ def build_known(config: Config, known: AnyProblem) -> Built:
 
     A finite MDP is an environment, where a policy or an oracle for environments was asked for.
     """
-    asked = known.played or config.policy is not None or config.oracle in ("actor_critic", "ppo")
+    asked = known.played or config.policy is not None or config.oracle in BIASED
     environments = known.as_environments() if asked else None
     if environments is None:
         return in_dtype(config, Built(known, with_its_oracle(config, known)))

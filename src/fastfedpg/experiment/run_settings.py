@@ -37,10 +37,11 @@ class RunSettings:
     evaluation_episodes: int = setting(
         16, "policy", "In environments: episodes of each agent that say what a policy is worth, others for each seed."
     )
-    evaluate_by: Literal["sampled", "mode"] = setting(
+    evaluate_by: Literal["sampled", "mode", "both"] = setting(
         "sampled",
         "policy",
-        "In environments: whether an evaluated policy acts by chance, as it learns, or does what is likeliest.",
+        "In environments: whether an evaluated policy acts by chance, as it learns, or does what is likeliest; with "
+        "both J is of the first, and return_mode is of the second.",
     )
     keep_optimiser: bool = setting(
         False, "run", "Each agent's optimiser lasts from round to round, instead of starting afresh; it is never sent."

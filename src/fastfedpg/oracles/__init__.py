@@ -16,7 +16,7 @@ def preparation(make: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-_PLAYED = ("reinforce", "gpomdp", "actor_critic", "ppo")
+_PLAYED = ("reinforce", "gpomdp", "actor_critic", "ppo", "trpo")
 ANSWERED_BY: dict[str, tuple[str, ...]] = {
     "log_prob": _PLAYED,
     "credit": _PLAYED,

@@ -37,7 +37,7 @@ def with_policy(
     tau: float = 0.0,
     K: int | None = None,
     episodes: int = 16,
-    evaluate: Literal["sampled", "mode"] = "sampled",
+    evaluate: Literal["sampled", "mode", "both"] = "sampled",
     **settings: Any,
 ) -> Problem:
     """N agents that play the policy in their own environments, and estimate gradients by the named oracle.
@@ -45,12 +45,13 @@ def with_policy(
     Args:
         environments: as from `fastfedpg.envs`.
         policy: as from `fastfedpg.policies`, for the same observations and actions.
-        oracle: reinforce, gpomdp, actor_critic or ppo, whose own settings follow (B, baseline, lam, …).
+        oracle: reinforce, gpomdp, actor_critic, ppo or trpo, whose own settings follow (B, baseline, lam, …).
         tau: entropy weight, in cost units.
         K: steps of an episode, if not the environments' horizon; where an oracle plays lanes in which episodes follow
             each other, the steps of a lane, and then policies are evaluated for the whole horizon.
         episodes: so many are played to see what a policy is worth, other ones for each training seed.
-        evaluate: whether it then acts by chance, as it learns, or always does what is likeliest.
+        evaluate: whether it then acts by chance, as it learns, or always does what is likeliest, or first one and, for
+            `Evaluation.by_mode` alone, then the other.
     """
     takes = settings_of(oracle)
     checked(oracle, takes, settings)
@@ -68,7 +69,8 @@ def with_policy(
     check_fits(evaluated, seen, "take fewer")
     scale, stated = environments.reward_scale, environments.reward_range
 
-    shown = policy.at_its_mode if evaluate == "mode" else policy
+    surely = policy if evaluate == "sampled" else policy.at_its_mode
+    shown = surely if evaluate == "mode" else policy
 
     def game(task: Task) -> Game:
         play = lambda theta, key, B: environments.play(policy, task, theta, key, B, steps)
@@ -76,10 +78,11 @@ def with_policy(
         return Game(policy, play, environments.gamma, scale, environments.reward_offset, stated, tau, segments)
 
     def worth(theta: Any, seed: Any, task: Task, i: Any) -> Worth:
-        here = game(task)
-        found = environments.play(shown, task, theta, evaluation_key(seed, i), episodes, watched)
+        here, key = game(task), evaluation_key(seed, i)
+        see = lambda policy: environments.play(policy, task, theta, key, episodes, watched)
+        found, returned = see(shown), lambda found: found.rewards.sum(axis=1).mean()
         J = here.discount(here.costs(theta, found)).sum(axis=1).mean() / scale
-        return Worth(J, found.rewards.sum(axis=1).mean(), found)
+        return Worth(J, returned(found), returned(see(surely)) if evaluate == "both" else None, found)
 
     ids = np.arange(environments.N, dtype=np.int32)
     make = PLAYED.resolve(oracle)
@@ -111,10 +114,14 @@ def evaluation_key(seed: Any, agent: Any) -> RngKey:
 
 
 class Worth(NamedTuple):
-    """What a policy is worth to an agent: its mean discounted cost, its mean return, and the episodes that say so."""
+    """What a policy is worth to an agent: its mean discounted cost, its mean return, and the episodes that say so.
+
+    And its mean return where it does what is likeliest, if that is shown as well.
+    """
 
     J: Any
     returned: Any
+    by_mode: Any
     episodes: Episodes
 
 
@@ -131,9 +138,9 @@ class Evaluator:
         self.tasks, self.ids, self.stated = tasks, ids, stated
         self.one = jax.jit(worth)
 
-        def every(thetas: Any, seeds: Any, tasks: Task, ids: Any) -> tuple[Any, Any]:
+        def every(thetas: Any, seeds: Any, tasks: Task, ids: Any) -> tuple[Any, ...]:
             own = None if thetas.ndim == 2 else 0
-            agents = jax.vmap(lambda *given: worth(*given)[:2], in_axes=(own, None, 0, 0))
+            agents = jax.vmap(lambda *given: worth(*given)[:3], in_axes=(own, None, 0, 0))
             return jax.vmap(agents, in_axes=(0, 0, None, None))(thetas, seeds, tasks, ids)
 
         self.compiled = jax.jit(every)
@@ -144,11 +151,12 @@ class Evaluator:
         seeds = np.zeros(len(thetas), np.int32) if seeds is None else np.asarray(seeds, np.int32)
         thetas = np.asarray(thetas, np.float64)
         found = self.compiled(thetas, seeds, self.tasks, self.ids)
-        J, returns = (np.asarray(x, np.float64) for x in found)
+        J, returns, by_mode = (None if x is None else np.asarray(x, np.float64) for x in found)
+        assert J is not None
         for r, i in np.argwhere(~np.isfinite(J)):
             self.explain(np.asarray(thetas[r] if np.ndim(thetas) == 2 else thetas[r][i]), seeds[r], int(i))
         nothing = np.full(len(J), np.nan)
-        return Evaluation(J.mean(axis=1), nothing, nothing, returns)
+        return Evaluation(J.mean(axis=1), nothing, nothing, returns, by_mode)
 
     def explain(self, theta: np.ndarray, seed: Any, i: int) -> None:
         """Raise what is amiss with an agent's environment, if something is; a policy that diverged is not that."""

@@ -31,12 +31,15 @@ METRICS = (
 )
 """The columns of every run; what an algorithm's agents log beside them follows."""
 
+BY_MODE = "return_mode"
+"""One more where a policy is shown by its mode, too."""
+
 
 def extras(problem: Problem, algorithm: Algorithm, theta: Any) -> tuple[str, ...]:
     """The names of what an algorithm's agents log, if they can be columns of their own."""
     found = in_form(problem, algorithm, theta)[0].extra
     for name, x in found.items():
-        if name in (*METRICS, "seed", "round"):
+        if name in (*METRICS, BY_MODE, "seed", "round"):
             raise InputError(f"the algorithm's agents log '{name}', which is the name of a metric; take another")
         if x.shape:
             raise InputError(f"the algorithm's agents log '{name}' of shape {x.shape}; it must be a single number")
@@ -136,7 +139,9 @@ def collect(
     shape = tuple(shape or records[0].drift.shape)
     stack = lambda values: np.stack(list(values), axis=1)
     form = lambda x: x.reshape(shape + x.shape[1:])
-    e = Evaluation(*(stack(r.evaluation[k] for r in records) for k in range(len(Evaluation._fields))))
+    e = Evaluation(
+        *(None if x is None else stack(r.evaluation[k] for r in records) for k, x in enumerate(records[0].evaluation))
+    )
     taken = stack(r.rounds_taken for r in records)
     low, middle, high = np.quantile(e.returns, (0.25, 0.5, 0.75), axis=-1)
     metrics = {
@@ -148,6 +153,7 @@ def collect(
         "return_q25": low,
         "return_median": middle,
         "return_q75": high,
+        **({} if e.by_mode is None else {BY_MODE: e.by_mode.mean(axis=-1)}),
         "drift": stack(r.drift for r in records),
         "env_steps": stack(r.env_steps for r in records),
         "floats_up": taken * sizes.floats_up,

@@ -17,6 +17,7 @@ WORDS = {
     "J": "mean cost of the agents, $J$",
     "return_mean": "mean return of the agents",
     "return_worst": "worst agent's return",
+    "return_mode": "mean return of the agents, by the mode",
     "grad_norm_sq": "squared norm of the gradient",
 }
 """What the axis of a picture says; others are called by their name."""
