@@ -69,6 +69,7 @@ def _fresh_folder(tmp_path, monkeypatch):
 
 
 PLAYED = "--problem cart-pole --oracle gpomdp"
+DEEP = "--problem point-mass --agents 2 --B 2 --K 5 --H 1 --eta 0.1"
 WORDS = {
     **{f"--{kind} {name}": "does not say what it takes" for kind in ("problem", "algorithm", "oracle", "policy")
        for name in ("builtins:int", "time:time", "builtins:type")},
@@ -81,6 +82,15 @@ WORDS = {
     f"{PLAYED} --policy mlp --seeds 2147483000": "each of 2147483000 seeds needs",
     f"{PLAYED} --policy mlp --evaluation-episodes 2000000000": "2000000000 episodes of",
     "--problem gym:CartPole-v1 --oracle gpomdp --policy mlp --agents 2000000000": "agents = 2000000000 needs",
+    **{f"{DEEP} {more}": said for more, said in {
+        "--oracle ppo --policy linear --minibatches 3": "minibatches = 3 does not divide B K = 10: take a number that",
+        "--oracle ppo --policy linear --kl-stop 0": "kl_stop = 0; it must be positive",
+        "--oracle trpo --policy linear --kl-limit -1": "kl_limit = -1; it must be positive",
+        "--oracle trpo --policy linear --optimiser adam": "oracle trpo says itself how long a step is; take sgd",
+        "--oracle ppo --policy cnn": "policy cnn is for images, a Box of shape (height, width)",
+        "--oracle ppo --policy linear --entropy 0.1 --policy-args squash=true": "entropy has no closed form",
+        "--oracle gpomdp --policy linear --algorithm fedkl --kl-target 0": "kl_target = 0; it must be positive and",
+    }.items()},
     "--out a\0b": "a\\x00b: no name or path has a NUL in it",
     "--problem a\0b.npz": "a NUL",
     "--config a\0b": "a NUL",

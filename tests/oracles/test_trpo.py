@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quadratics import Quadratics
 from test_ppo import GAMMA, KEY, LAM, POLICY, B, K, game_of, log_policy, scripted
 
 from fastfedpg import InputError, fast_fedpg, fedavg_pg, simulate
 from fastfedpg.core import Replay, local_steps, sgd
 from fastfedpg.oracles.trpo import trpo, trusted
+from quadratics import Quadratics
 
 F = np.array([[2.0, 0.5], [0.5, 1.0]])
 
@@ -95,7 +95,8 @@ def test_a_step_on_a_batch_against_numpy(correction):
     ok = [s for s in shares if (f := kl_and_loss(np.asarray(theta) - s * whole))[0] <= 0.01 and f[1] < start]
     found, _, info = step(jnp.asarray(c))
     np.testing.assert_allclose(np.asarray(theta) - found, ok[0] * whole, rtol=1e-5, atol=1e-9)
-    assert info.extra["steps_taken"] == 1 and 0 < info.extra["kl"]
+    assert info.extra["steps_taken"] == 1
+    assert info.extra["kl"] > 0
     assert kl_and_loss(np.asarray(found))[0] > 0.001
 
 

@@ -58,7 +58,7 @@ def fast_fedpg(
         H: local steps in a round.
         alpha_g: server step size, in (0, 1].
         reuse: local step 0 takes the gradient already sent as g_i(theta_bar): H estimates a round instead of H + 1.
-            Where a batch serves several steps (oracles ppo and trpo) it takes the batch of that gradient, for all of them.
+            Where batches serve local steps again (ppo, trpo) it takes the batch of that gradient, for all of them.
         B0: trajectories for the gradient that is sent, if not the oracle's own number.
         optimiser: takes the gradient step's place in Eq. (6). Where the corrected gradient is 0 theta stays, and no
             more is kept of the theory: adam and rmsprop circle such a point at a distance of about eta.

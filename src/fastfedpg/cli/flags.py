@@ -23,7 +23,8 @@ PROBLEM = (
 NAMES = {
     "problem": PROBLEM,
     "algorithm": "An algorithm's name; auto, which follows `fastfedpg advise`; or your own, module:function.",
-    "oracle": "exact, truncated, reinforce, gpomdp; in environments reinforce, gpomdp, actor_critic, ppo, trpo; or your own.",
+    "oracle": "exact, truncated, reinforce, gpomdp; in environments reinforce, gpomdp, actor_critic, ppo, trpo; or "
+    "your own.",
     "policy": "In environments: table, linear, fourier, mlp, cnn, gru, bits, or your own; Gaussian for real actions.",
 }
 GROUP = {"oracle": "gradient"}

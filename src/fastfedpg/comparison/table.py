@@ -12,7 +12,7 @@ from fastfedpg.comparison.repeats import NUDGE, REPEATS, Repeats, tail_length
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment.clock import Clock
 from fastfedpg.experiment.finished_run import Outcome
-from fastfedpg.experiment.plan import Plan
+from fastfedpg.experiment.plan import Plan, weighing
 from fastfedpg.runtime import Result
 from fastfedpg.runtime.result import BY_MODE
 from fastfedpg.statistics import FEWEST, NOTHING, POWER, Interval, bootstrap, fewest_seeds, geometric, median
@@ -54,6 +54,7 @@ class Line(NamedTuple):
     tuned: Mapping[str, str] = {}  # what was chosen of settings that were tuned over, beside eta
     simulated_seconds: float = float("nan")  # by a clock, where there is one
     return_mode: Interval = NOTHING  # of the policy that does what is likeliest, where that is shown
+    gamma_weights: bool | None = None  # whether step k of an episode weighs gamma^k, where episodes are played
 
 
 def measure(
@@ -106,6 +107,7 @@ def measure(
                 _settings(planned, over),
                 float("nan") if clock is None else int(result.rounds[-1]) * budgets.seconds(planned, clock),
                 bootstrap(result.final(BY_MODE)) if BY_MODE in result.metrics else NOTHING,
+                planned.config.choice("oracle").args.get("gamma_weights", True) if planned.here.played else None,
             )
         )
     return lines
@@ -195,6 +197,17 @@ def _median(values: np.ndarray, seeds: int) -> Interval:
 
 def footnotes(lines: Sequence[Line], shared: bool) -> list[str]:
     """What a reader must know to read the table rightly."""
+    return [*_on_verdicts(lines, shared), *_on_weights(lines)]
+
+
+def _on_weights(lines: Sequence[Line]) -> list[str]:
+    """Which objective estimates are of, where there are two."""
+    ways = {way: [x.label for x in lines if x.gamma_weights is way] for way in (True, False)}
+    there = {way: labels for way, labels in ways.items() if labels}
+    return [f"{weighing(way)}" + f": {', '.join(of)}" * (len(there) > 1) for way, of in there.items()]
+
+
+def _on_verdicts(lines: Sequence[Line], shared: bool) -> list[str]:
     first, others = reference(lines), [line.difference for line in lines if line.difference]
     every = max(line.every for line in lines)
     sparse = [f"rounds to 1% are those of a record: there is one every {every} rounds"] if shared and every > 1 else []

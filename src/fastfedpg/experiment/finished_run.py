@@ -98,8 +98,8 @@ def check_same_problem(folders: Sequence[Path], plans: Sequence[Plan]) -> None:
 def _played(p: Plan, q: Plan) -> list[tuple[str, Any, Any]]:
     """What J is measured with, where it is measured by playing."""
     episodes = p.config.evaluation_episodes, q.config.evaluation_episodes
-    how = (x.config.evaluate_by.replace("both", "sampled") for x in (p, q))  # with both, J is of the first
-    return [("K", p.episode, q.episode), ("evaluation_episodes", *episodes), ("evaluate_by", *how)]
+    one, other = (x.config.evaluate_by.replace("both", "sampled") for x in (p, q))  # with both, J is of the first
+    return [("K", p.episode, q.episode), ("evaluation_episodes", *episodes), ("evaluate_by", one, other)]
 
 
 def _unequal(one: AnyProblem, other: AnyProblem) -> list[str]:

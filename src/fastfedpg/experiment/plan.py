@@ -12,7 +12,7 @@ from fastfedpg import runtime, tracking
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.algorithm import algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
+from fastfedpg.experiment.algorithm import SCALED, algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.made_once import algorithm_key, once
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
@@ -23,6 +23,7 @@ from fastfedpg.problems import AnyProblem
 from fastfedpg.problems.with_policy import in_lanes
 from fastfedpg.registry import is_own, told
 from fastfedpg.runtime import MessageSizes, Schedule
+from fastfedpg.runtime.walk import in_form
 from fastfedpg.tables import BIASED
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
@@ -172,7 +173,12 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         sizes = runtime.message_sizes(problem, algorithm, form, schedule)
         if is_own(config.algorithm):
             runtime.check_forms(f"algorithm '{config.algorithm}'", problem, algorithm, form)
+        one = config.oracle in SCALED and known is not None
+        plain = one and "steps_taken" not in in_form(problem, algorithm, form)[0].extra
     notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))
+    if plain:
+        what = f"algorithm {config.algorithm} asks oracle {config.oracle} for plain gradients alone"
+        notes += (f"{what}: steps that are clipped or bounded are for methods with local steps",)
     return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem, policy)
 
 
@@ -190,11 +196,19 @@ def _of_the_users_own(config: Config) -> Iterator[None]:
         raise InputError(f"algorithm '{config.algorithm}': {text_of(error)}") from None
 
 
+def weighing(gamma_weights: bool) -> str:
+    """What an estimate weighs the steps of an episode by, in words."""
+    if gamma_weights:
+        return "step k of an episode weighs gamma^k (gamma_weights = true)"
+    return "all steps of an episode weigh the same (gamma_weights = false)"
+
+
 def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     """Settings that were changed but that the chosen algorithm or oracle does not have."""
     played = known is not None and known.played
     if config.oracle in BIASED:
-        yield f"oracle {config.oracle} is biased by its critic: the theorems do not cover it"
+        how = weighing(config.choice("oracle").args["gamma_weights"])
+        yield f"oracle {config.oracle} is biased by its critic: the theorems do not cover it; {how}"
     if config.oracle == "trpo" and (eta := config.get("eta") or 0) > 1 and "H" in config.choice("algorithm").args:
         yield f"eta = {eta:g} multiplies each step of oracle trpo, and leads out of its region: 1 is the whole step"
     K, episode = config.get("oracle.K"), (known and known.horizon) or 0

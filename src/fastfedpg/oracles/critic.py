@@ -11,8 +11,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fastfedpg.core import Oracle, Own, RngKey, Theta
 from fastfedpg.envs.episodes import Episodes
-from fastfedpg.errors import missing_extra
+from fastfedpg.errors import InputError, missing_extra
+from fastfedpg.kinds import SIZES
 from fastfedpg.oracles.played import Game, Weighed, checked, oracle_of
+from fastfedpg.parameters import Parameter, read_parameter
 
 HIDDEN = (64, 64)
 
@@ -33,6 +35,7 @@ def actor_critic(
     lam: float = 0.95,
     critic_eta: float = 3e-3,
     critic_steps: int = 8,
+    critic_hidden: tuple[int, ...] | str = HIDDEN,
     gamma_weights: bool = True,
     segments: bool = False,
 ) -> Oracle:
@@ -48,13 +51,14 @@ def actor_critic(
 
     Args:
         lam: lambda of the generalised advantages, in [0, 1].
+        critic_hidden: sizes of the critic's hidden layers.
         gamma_weights: whether step k of an episode weighs gamma^k, as in Eq. (5); without, all steps weigh the same.
         segments: play B lanes of K steps in which episodes follow each other, instead of B episodes.
     """
-    adam = adam_of(critic_eta, "actor_critic")
+    adam, hidden = adam_of(critic_eta, "actor_critic"), sizes(critic_hidden)
 
     def init(key: RngKey) -> Critic:
-        network = made(key, game.policy.width, HIDDEN)
+        network = made(key, game.policy.width, hidden)
         zero = jnp.zeros((), jnp.result_type(float))
         return Critic(network, adam.init(network), zero, zero + 1, jnp.bool_(False))
 
@@ -108,6 +112,16 @@ def adam_of(eta: float, who: str) -> Any:
     except ImportError:
         raise missing_extra(f"oracle '{who}'", "optax", "neural") from None
     return optax.adam(eta)
+
+
+def sizes(critic_hidden: tuple[int, ...] | str) -> tuple[int, ...]:
+    """Of a critic's hidden layers, which may be words."""
+    found: tuple[int, ...] = read_parameter(
+        "critic_hidden", Parameter("critic_hidden", SIZES, HIDDEN, ""), critic_hidden
+    )
+    if any(n < 1 for n in found):
+        raise InputError(f"critic_hidden = {critic_hidden}; each layer has at least 1 unit, as in 64x64")
+    return found
 
 
 def advantages(

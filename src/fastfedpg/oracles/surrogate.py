@@ -11,11 +11,9 @@ from jaxtyping import Array, Bool, Float
 from fastfedpg.core import Oracle, Own, RngKey, Theta
 from fastfedpg.envs.episodes import Episodes
 from fastfedpg.errors import InputError
-from fastfedpg.kinds import SIZES
-from fastfedpg.oracles.critic import adam_of, advantages, age, forward, made, moments, playing
+from fastfedpg.oracles.critic import adam_of, advantages, age, forward, made, moments, playing, sizes
 from fastfedpg.oracles.played import Game, checked, oracle_of
 from fastfedpg.oracles.running_critic import LEAST, Kept, fitted, rescaled, shuffled
-from fastfedpg.parameters import Parameter, read_parameter
 
 FIT = 2**31 - 2
 """Folded into a batch's key for the critic's parts: no trajectory's number."""
@@ -71,7 +69,7 @@ def surrogate(
     """
     check_entropy(game, entropy)
     adam, policy = adam_of(how.eta, who), game.policy
-    hidden = read_parameter("critic_hidden", Parameter("critic_hidden", SIZES, (64, 64), ""), how.hidden)
+    hidden = sizes(how.hidden)
     play = playing(game, how.segments)
 
     def init(key: RngKey) -> Kept:
