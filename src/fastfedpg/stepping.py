@@ -107,6 +107,8 @@ def local_steps(
         raise ValueError(f"H = {H}; there must be at least 1 local step")
     served = Served(theta_bar, _kept(own, optimiser, theta_bar), jnp.zeros((), theta_bar.dtype))
     if first is not None:
+        if oracle.replay is not None and oracle.replay.bounded is not None:
+            raise ValueError("its first step is by a gradient alone, which this oracle can't bound without its batch")
         served = Served(*step(theta_bar, served.state, first), served.drift)
     elif batch is not None:
         served, noted = serve(served, own, batch, jax.random.fold_in(key, 0))

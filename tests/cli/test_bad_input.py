@@ -87,6 +87,7 @@ WORDS = {
         "--oracle ppo --policy linear --kl-stop 0": "kl_stop = 0; it must be positive",
         "--oracle trpo --policy linear --kl-limit -1": "kl_limit = -1; it must be positive",
         "--oracle trpo --policy linear --optimiser adam": "oracle trpo says itself how long a step is; take sgd",
+        "--oracle trpo --policy linear --algorithm heavy_anchor": "algorithm 'heavy_anchor': its first step is by a",
         "--oracle ppo --policy cnn": "policy cnn is for images, a Box of shape (height, width)",
         "--oracle ppo --policy linear --entropy 0.1 --policy-args squash=true": "entropy has no closed form",
         "--oracle gpomdp --policy linear --algorithm fedkl --kl-target 0": "kl_target = 0; it must be positive and",

@@ -12,7 +12,7 @@ from fastfedpg import runtime, tracking
 from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
-from fastfedpg.experiment.algorithm import SCALED, algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
+from fastfedpg.experiment.algorithm import algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.made_once import algorithm_key, once
 from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
@@ -23,7 +23,6 @@ from fastfedpg.problems import AnyProblem
 from fastfedpg.problems.with_policy import in_lanes
 from fastfedpg.registry import is_own, told
 from fastfedpg.runtime import MessageSizes, Schedule
-from fastfedpg.runtime.walk import in_form
 from fastfedpg.tables import BIASED
 from fastfedpg.theory import lemma2_step_limit, smoothness_estimate, theorem1_step_limit
 
@@ -173,12 +172,7 @@ def plan(config: Config, like: Plan | None = None) -> Plan:
         sizes = runtime.message_sizes(problem, algorithm, form, schedule)
         if is_own(config.algorithm):
             runtime.check_forms(f"algorithm '{config.algorithm}'", problem, algorithm, form)
-        one = config.oracle in SCALED and known is not None
-        plain = one and "steps_taken" not in in_form(problem, algorithm, form)[0].extra
     notes = (*_without_effect(config, known), *(theorem.notes if theorem else ()))
-    if plain:
-        what = f"algorithm {config.algorithm} asks oracle {config.oracle} for plain gradients alone"
-        notes += (f"{what}: steps that are clipped or bounded are for methods with local steps",)
     return Plan(config, known, problem, algorithm, schedule, sizes, theta0, notes, theorem, policy)
 
 
