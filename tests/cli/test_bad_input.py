@@ -69,7 +69,7 @@ def _fresh_folder(tmp_path, monkeypatch):
 
 
 PLAYED = "--problem cart-pole --oracle gpomdp"
-DEEP = "--problem point-mass --agents 2 --B 2 --K 5 --H 1 --eta 0.1"
+DEEP = "--problem point-mass --B 2 --K 5"
 WORDS = {
     **{f"--{kind} {name}": "does not say what it takes" for kind in ("problem", "algorithm", "oracle", "policy")
        for name in ("builtins:int", "time:time", "builtins:type")},
