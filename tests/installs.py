@@ -103,14 +103,19 @@ def extras(folder: Path, *names: str) -> None:
         print(f"{name}: installed alone, and of use", flush=True)
 
 
+OLDEST = "plot,frame,neural,gym,tensorboard,optuna,federation"
+"""Extras beside which the oldest JAX can be installed: gymnax and mo ask for newer ones by way of others."""
+TOOLS = ("pytest>=8", "pytest-xdist>=3.6", "beartype>=0.20", "hypothesis>=6.100")
+
+
 def versions(folder: Path, which: str, *pythons: str) -> None:
     """A part of the tests, with the oldest versions that pyproject.toml allows, or with the newest there are."""
     how = {"oldest": ["--resolution", "lowest-direct"], "newest": ["--upgrade"]}[which]
     for python in pythons or (sys.executable,):
-        home = folder / Path(python).name
-        bin = environment(home / "env", *how, "-e", f"{ROOT}[dev]", python=python)
+        bin = environment(folder / Path(python).name, *how, "-e", f"{ROOT}[{OLDEST}]", *TOOLS, python=python)
+        outside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         words = [str(bin / "python"), "-m", "pytest", "-n", "0", *(f"tests/{file}" for file in SUBSET)]
-        tests = said(words, cwd=ROOT).splitlines()[-1]
+        tests = said(words, cwd=ROOT, env=outside).splitlines()[-1]
         about = "import sys, jax; print('Python', sys.version.split()[0], 'jax', jax.__version__)"
         print(f"{which}: {said([str(bin / 'python'), '-c', about]).strip()}: {tests}", flush=True)
 

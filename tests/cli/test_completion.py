@@ -1,6 +1,7 @@
 """The Tab key: what is offered is what can be typed there, for every command, and in a real bash."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,15 +43,18 @@ def test_flags_are_those_of_what_is_chosen():
     assert tab("run", "--algorithm", "scaffold_pg", "--option", "") == ["I", "II"]
     assert tab("run", "--problem", "compromise", "--problem-args", "m") == ["mid="]
     assert tab("run", "--rounds", "") == []
+    assert tab("kit", "--add", "") == ["certificate", "key", "site"]
     assert tab("run", "--config", "no.toml", "--ove") == ["--overwrite"]
 
 
 @pytest.mark.parametrize("name", sorted({*COMMANDS} - {"list", "completion"}))
-def test_every_command_has_its_flags(name):
-    """Those that its help has, which are many where it runs something; and no value that stands for none."""
-    flags = [word for word, _ in offered([name], "--")]
-    assert "--help" in flags
-    assert "None" not in [word for flag in flags for word, _ in offered([name, flag], "")]
+def test_every_command_has_its_flags(name, capsys):
+    """With --help, every flag that its help names at the beginning of a line."""
+    flags = {word for word, _ in offered([name], "--")}
+    assert command(name, "--help") == 0
+    named = {w for line in capsys.readouterr().out.splitlines() for w in re.findall(r"^[│ ]*(?:-h, )?(--[\w-]+)", line)}
+    assert "--help" in named
+    assert named <= flags
 
 
 def test_bash_breaks_words_at_colons_and_equals_signs_and_we_do_not():
