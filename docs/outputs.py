@@ -1,7 +1,7 @@
 """Runs every command that a page names as `<!-- output: COMMAND -->` and puts what it prints below it.
 
-What a command prints as Markdown stands between `<!-- markdown: COMMAND -->` and `<!-- end -->`. A page's own files, `<!-- example: FILE -->` before
-a block, are there before its commands; a page that has any has a folder of its own.
+What a command prints as Markdown stands between `<!-- markdown: COMMAND -->` and `<!-- end -->`. A page's own files,
+`<!-- example: FILE -->` before a block, are there before its commands; each tutorial has a folder of its own.
 
 python docs/outputs.py [PAGE …] from the repository's folder; all pages unless given. What a command prints that then
 fails, as a report of `verify` with a claim that does not hold, is put there too; they are named at the end, with
@@ -91,6 +91,10 @@ def main(pages: list[Path], figures: bool = False) -> list[str]:
                     said(command)  # in a tutorial, also what comes before
             else:
                 page.write_text(MARKDOWN.sub(fill_markdown, MARK.sub(fill, text)), encoding="utf-8")
+        for command in FIGURES:
+            if figures and not any(command == done for _, done in known):
+                known[common, command] = printed(command, common)
+                pictures(command, common)
     return [f"exit code {code}: {command}" for (_, command), (_, code) in known.items() if code]
 
 

@@ -1,7 +1,7 @@
 """MkDocs' hook: the pages that stand outside docs/, and links from pages to files of the repository.
 
-A link that leads to a file outside docs/, or into what the site leaves out, becomes one to a copy of it as text, so that the site
-stands alone. A link that leads nowhere is left as it is, and `mkdocs build --strict` refuses it.
+A link that leads to a file outside docs/, or into what the site leaves out, becomes one to a copy of it as text, so
+that the site stands alone. A link that leads nowhere is left as it is, and `mkdocs build --strict` refuses it.
 """
 
 import os

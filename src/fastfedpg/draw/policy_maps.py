@@ -197,7 +197,7 @@ def write(axis: Any, grid: Grid, row: float, column: float, text: str, rim: str 
 
 
 def shades(dark: str = "#5FC9A5") -> Any:
-    """From white to a colour that black arrows still stand out from: green for time and probability, not for rewards."""
+    """From white to a colour that black arrows stand out from: green for time and probability, never for rewards."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades", ["white", dark])
