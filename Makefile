@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup run test lint types unit test-all test-federation test-min test-new release-check extras bench bench-federation \
+.PHONY: setup run test lint types docs figures unit test-all test-federation test-min test-new release-check extras bench bench-federation \
         format audit pages wheel containers clean
 
 setup: $(STAMP)
@@ -22,7 +22,7 @@ run: $(STAMP)
 	    --baseline leave-one-out --H 20 --eta 2 --B 32 --K 50 --rounds 100 --seeds 8 --tune --out runs/compromise-grid \
 	    --overwrite $(ARGS)
 
-test: lint
+test: lint docs
 	$(MAKE) -j2 types unit
 
 lint: $(STAMP)
@@ -83,9 +83,17 @@ format: $(STAMP)
 audit: $(STAMP)
 	$(BIN)/python tests/audit.py
 
+# The pages as a site in site/, which opens without a network; a link that leads nowhere fails.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Every picture of README and the pages again, by the commands in docs/figures.toml.
+figures: $(STAMP)
+	$(BIN)/python docs/outputs.py --figures
+
 # Every number in the pages, and the pictures, again.
 pages: $(STAMP)
 	$(BIN)/python docs/outputs.py
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache

@@ -14,7 +14,8 @@ import fastfedpg
 from fastfedpg.statistics import bootstrap
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.md")])
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
 
 
 def examples():
@@ -23,21 +24,17 @@ def examples():
 
 @pytest.mark.docs
 def test_readme_examples_run(capsys):
-    """Both blocks, as they stand; the first shows that Fast-FedPG's gap is far below FedAvg's.
+    """As it stands: Fast-FedPG's gap is far below FedAvg's.
 
     In `make test` the same gaps are those of test_algorithms.py, and names are test_public_names_are_there's.
     """
-    first, second = examples()
+    (first,) = examples()
     assert len(first.strip().splitlines()) <= 12
     exec(compile(first, "README.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     gaps = [float(line.split(" gap ")[1].split()[0]) for line in lines[1:3]]
     assert gaps[0] < 0.3 * gaps[1]
     assert len(lines[3].split("[")[1].split()) == 3
-    names = {}
-    exec(compile(second, "README.md", "exec"), names)
-    assert "fedprox_pg" in names
-    assert "gap [" in capsys.readouterr().out
 
 
 def code_lines(source: str) -> int:

@@ -84,7 +84,7 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
         return say(errors, f"failed: {why}; {run_folder.kept(out)}", 1)
     pictures = _picture(out, title, result, note)
     print_lines(console, _results(config.algorithm, result, room(console)))
-    if planned.known is not None and not planned.known.played:
+    if planned.theorem is not None:  # asked for, by --schedule; summary.json has it for every run
         console.print(planned.standpoint.words, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results: {printable(out)}", soft_wrap=True, highlight=False, markup=False)
     for file in pictures[:1]:

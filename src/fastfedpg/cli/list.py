@@ -19,14 +19,14 @@ KINDS: dict[str, tuple[str, Table]] = {
     "oracles": ("oracle", Table("oracle", {**PLAYED.rows, **ORACLES.rows})),
     "policies": ("policy", POLICIES),
 }
-USAGE = """usage: fastfedpg list [NAME | --costs | --cards]
+USAGE = """usage: fastfedpg list [NAME | --costs | --cards [problems]]
 
 Show the problems, algorithms, oracles, policies and presets, a line each. With a NAME, or a module:function or
 file.py:function of your own, show what it is, its equation, and its settings with their defaults; of an algorithm
 also when to use it, and what a round costs, which is found by walking it.
 
   --costs  what a round of each algorithm costs, a row each
-  --cards  all about every algorithm, as Markdown
+  --cards  all about every algorithm, or every problem, as Markdown
 
 example: fastfedpg list fast_fedpg"""
 
@@ -36,9 +36,11 @@ def list_everything(arguments: list[str], console: Console, errors: Console) -> 
     if arguments and arguments[0] in ("-h", "--help"):
         console.print(USAGE, highlight=False, markup=False)
         return 0
-    if len(arguments) > 1:
+    if arguments == ["--cards", "problems"]:
+        lines = problem_cards()
+    elif len(arguments) > 1:
         raise InputError(f"list takes one name, but was given {' '.join(arguments)}")
-    if arguments and arguments[0] in ("--costs", "--cards"):
+    elif arguments and arguments[0] in ("--costs", "--cards"):
         from fastfedpg.cli import cards  # with JAX
 
         width = console.width if console.is_terminal else cards.WIDTH
@@ -97,6 +99,17 @@ def about(name: str) -> list[str]:
         lines += _card(name, found) if kind == "algorithm" and name in ALGORITHMS else [found.doc, ""]
         lines += settings(found) or ["it has no settings"]
     return lines
+
+
+def problem_cards() -> list[str]:
+    """The cards of all problems, as Markdown: a docstring, and the settings."""
+    lines: list[str] = []
+    for name in PROBLEMS:
+        found = choices.describe("problem", name)
+        given = ", ".join(f"`{k}` {p.default}" for k, p in found.parameters.items())
+        lines += [f"### {name}", "", found.doc, "", f"Settings: {given}."]
+        lines += ["", f"`fastfedpg show {name}`", ""]
+    return lines[:-1]
 
 
 def _card(name: str, found: Described) -> list[str]:

@@ -17,6 +17,7 @@ from fastfedpg.experiment.problem import is_file
 from fastfedpg.experiment.words import Pairs
 from fastfedpg.problems import (
     PROBLEMS,
+    TabularProblem,
     make,
 )
 
@@ -56,7 +57,7 @@ def show(arguments: list[str], console: Console, errors: Console) -> int:
         return 0
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        written = portrait(stem, table, f"{problem.name}: what each agent is paid for")
+        written = portrait(stem, table, _title(table))
     except OSError as error:
         raise InputError(f"{stem.parent}: the picture can't be written there ({error.strerror})") from None
     _print(console, f"\npicture: {', '.join(map(printable, written))}")
@@ -74,6 +75,12 @@ def _stem(asked: ShowFlags) -> Path:
     if asked.out is not None and stem.is_dir():
         raise InputError(f"{stem} is a folder; give the picture's name, as in --out {stem / 'picture'}")
     return stem.with_suffix("") if stem.suffix in (".png", ".svg") else stem
+
+
+def _title(problem: TabularProblem) -> str:
+    last = "how states follow each other" if problem.grid is None else "the best common policy"
+    drawn = problem.S > 1 if problem.grid is None else problem.shared
+    return f"{problem.name}: what each agent is paid for{f', and {last}' if drawn else ''}"
 
 
 def _in_the_way(stem: Path, overwrite: bool) -> str:

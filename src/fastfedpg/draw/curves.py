@@ -10,7 +10,7 @@ from fastfedpg.draw import style as canvas
 from fastfedpg.draw.policy_maps import policies
 from fastfedpg.experiment.finished_run import Outcome
 from fastfedpg.problems import AnyProblem
-from fastfedpg.runtime.views import drawn
+from fastfedpg.runtime.views import decades, drawn
 from fastfedpg.statistics import Interval, spread, spread_words
 
 ROWS = 24
@@ -32,7 +32,7 @@ def curves(path: Path, outcomes: Sequence[Outcome], problem: AnyProblem, title: 
         handles = draw_curves(axes, outcomes, problem)
         seeds = [len(o.result.theta) for o in outcomes]
         canvas.legend(figure, handles, [o.label for o in outcomes], spread_words(seeds))
-        canvas.heading(figure, title)
+        canvas.heading(figure, f"{title}: the {'gap' if problem.shared else 'cost'}, and what it takes")
         return canvas.save(figure, path)
 
 
@@ -89,8 +89,6 @@ def gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> float
     Below `rounding` a gap is zero as far as floating-point numbers can tell, and stands on the lower edge. Where a
     method's gap is truly negative, decades run both ways from zero, with a linear piece between them.
     """
-    from matplotlib.ticker import LogFormatter
-
     axis = axes[0]  # the others share it
     means = np.concatenate([i.mean[np.isfinite(i.mean)] for i in intervals])  # not after a seed has diverged
     ends = np.concatenate([x[np.isfinite(x)] for i in intervals for x in (i.low, i.high)])
@@ -109,8 +107,7 @@ def gap_axis(axes: Any, intervals: Sequence[Interval], rounding: float) -> float
     bottom = max(rounding, 0.7 * min(smallest, float(lows.min()) if len(lows) else smallest))
     axis.set_yscale("log")
     axis.set_ylim(bottom, max(1.3 * top, 2 * bottom))
-    axis.yaxis.set_major_formatter(LogFormatter())
-    axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
+    decades(axis.yaxis)
     return rounding
 
 
@@ -122,7 +119,7 @@ def agents(path: Path, outcomes: Sequence[Outcome], problem: AnyProblem, title: 
         figure = Figure(figsize=(9.0, height), layout="constrained")
         handles, labels = draw_agents(figure.add_subplot(), outcomes, problem, tau)
         canvas.legend(figure, handles, labels, spread_words([len(o.result.theta) for o in outcomes]))
-        canvas.heading(figure, title)
+        canvas.heading(figure, f"{title}: who gains and who pays")
         return canvas.save(figure, path)
 
 

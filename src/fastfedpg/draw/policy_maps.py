@@ -33,8 +33,8 @@ def policies(path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, t
         own = [o.label for o in outcomes if o.label not in shown]
         note = f"not drawn, since every agent has a policy of its own there: {', '.join(own)}" if own else ""
         some = "the policy of the median seed" if max(len(o.seeds) for o in outcomes) > 1 else ""
-        canvas.footing(figure, [explanation(problem), some, note])
-        canvas.heading(figure, title)
+        canvas.footing(figure, [explanation(problem), corners(problem), some, note])
+        canvas.heading(figure, f"{title}: what each method has learned to do")
         return canvas.save(figure, path)
 
 
@@ -130,14 +130,25 @@ def grid_of(problem: TabularProblem) -> Grid:
 
 
 def explanation(problem: TabularProblem) -> str:
-    """What arrows, dots and rings mean."""
-    moves = grid_of(problem).moves
-    words = ["arrows: moves, as long as they are probable"]
+    """What arrows, dots, rings and numbers in corners mean."""
+    grid = grid_of(problem)
+    moves = grid.moves
+    words = ["arrows: moves, the longer the more probable"]
     if (0, 0) in moves.values():
         words.append("dot: stay")
     if others := [problem.actions[a] for a in range(problem.A) if a not in moves]:
-        words.append(f"ring: {' or '.join(others)}")
+        words.append(f"ring: {' or '.join(others)}, the larger the more probable")
+    if len(set(grid.cells) - {-1}) < sum(cell >= 0 for cell in grid.cells):
+        words.append("a cell has several states: their mean, weighted by time")
     return "; ".join(words)
+
+
+def corners(problem: TabularProblem) -> str:
+    """What numbers in the corners of cells mean, where these are those of agents."""
+    marks = [text.removesuffix(" …").split(", ") for text in grid_of(problem).marks.values()]
+    numbers = [word for words in marks for word in words if word.isdecimal()]
+    owned = bool(numbers) and all(int(word) < problem.N for word in numbers)
+    return "number in the corner of a cell: whose own cell it is, by the agent's number" if owned else ""
 
 
 def arrow(axis: Any, row: float, column: float, move: Any, colour: str = "black") -> None:
@@ -160,6 +171,11 @@ def furnish(axis: Any, grid: Grid) -> None:
         row, column = divmod(cell, grid.columns)
         ink, rim = ("white", WALL) if cell in grid.walls else ("black", "white")
         write(axis, grid, row - 0.46, column - 0.46, text, rim, color=ink, va="top", ha="left")
+    for one, other in grid.fences:
+        here, there = np.array(divmod(one, grid.columns)), np.array(divmod(other, grid.columns))
+        middle, half = (here + there) / 2, (there - here)[::-1] / 2
+        rows, columns = np.stack([middle - half, middle + half], axis=1)
+        axis.plot(columns, rows, color=WALL, linewidth=3, solid_capstyle="butt", zorder=3)
     axis.set_xticks(np.arange(grid.columns + 1) - 0.5, [])
     axis.set_yticks(np.arange(grid.rows + 1) - 0.5, [])
     axis.tick_params(length=0)
@@ -180,8 +196,8 @@ def write(axis: Any, grid: Grid, row: float, column: float, text: str, rim: str 
     axis.text(column, row, canvas.plain(text), fontsize=size, path_effects=effects, **style)
 
 
-def shades(dark: str = "#56B4E9") -> Any:
-    """From white to a colour that black arrows still stand out from."""
+def shades(dark: str = "#5FC9A5") -> Any:
+    """From white to a colour that black arrows stand out from: green for time and probability, never for rewards."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades", ["white", dark])

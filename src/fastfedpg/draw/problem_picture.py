@@ -44,7 +44,8 @@ def draw_grid(axes: Sequence[Any], problem: TabularProblem) -> list[str]:
             _starts(axis, problem, i)
         notes.add(_numbers(axis, problem, values))
         policy_maps.furnish(axis, grid_of(problem))
-    style.bar(image, axes, "reward for arriving" if grid_of(problem).arriving else "reward (mean over actions)")
+    grid = grid_of(problem)
+    style.bar(image, axes, f"reward for {grid.paid_for}" if grid.arriving else "reward (mean over actions)")
     said = sorted(notes)
     if problem.own_kernels:
         said.append("arrows: where each action takes the agent, on average")
@@ -53,7 +54,9 @@ def draw_grid(axes: Sequence[Any], problem: TabularProblem) -> list[str]:
         best = policy_maps.logits(tabular_exact.optimum(problem).policy)
         style.bar(policy_maps.policy_map(axes[-1], problem, best), axes, policy_maps.TIME)
         said.append(f"best common policy: {policy_maps.explanation(problem)}")
-    return said
+    if grid.fences:
+        said.append("thick lines: walls between cells")
+    return [*said, policy_maps.corners(problem)]
 
 
 def pay(problem: TabularProblem, i: int) -> np.ndarray:
@@ -117,7 +120,7 @@ def _numbers(axis: Any, problem: TabularProblem, values: np.ndarray) -> str:
     if special.sum() <= max(12, values.size // 5):
         for row, column in np.argwhere(special).tolist():
             put(row, column, f"{values[row, column]:.3g}")
-        return "numbers: the reward, where it is not that of most cells" if special.any() else ""
+        return "numbers at the foot of a cell: the reward, where it is not that of most cells" if special.any() else ""
     if known[0] < 0 < known[-1]:
         for row, column in np.argwhere(values > 0).tolist():
             put(row, column, "+")
@@ -174,7 +177,7 @@ def draw_tables(axes: Sequence[Any], problem: TabularProblem, shown: Sequence[st
         return ["one state: all that happens is the choice of an action"]
     if problem.S > MOST:
         return [f"transitions: not drawn for more than {MOST} states"]
-    image = axes[-1].imshow(_transitions(problem), cmap=policy_maps.shades("#0072B2"), vmin=0, aspect="auto")
+    image = axes[-1].imshow(_transitions(problem), cmap=policy_maps.shades(), vmin=0, aspect="auto")
     axes[-1].set_title("transitions")
     _named_axes(axes[-1], problem.states, problem.states, "next state")
     style.bar(image, axes, "probability")

@@ -26,6 +26,8 @@ class Grid(NamedTuple):
     walls: tuple[int, ...] = ()  # cells that nobody can enter
     cells: tuple[int, ...] = ()
     arriving: tuple[tuple[float, ...], ...] = ()  # by agent and cell, where rewards are paid for arriving in a cell
+    paid_for: str = "arriving"  # what `arriving` is paid for, if not for that
+    fences: tuple[tuple[int, int], ...] = ()  # pairs of neighbouring cells that nobody can pass between
 
 
 def check(grid: Grid, N: int, S: int, A: int) -> None:
@@ -50,6 +52,10 @@ def check(grid: Grid, N: int, S: int, A: int) -> None:
         raise InputError(
             f"grid: arriving must have {N} rows, one for each agent, of {number} numbers, one for each cell"
         )
+    for one, other in grid.fences:
+        _inside("fences", (one, other), 0, number - 1, f"{size} are numbered from 0")
+        if abs(one // grid.columns - other // grid.columns) + abs(one % grid.columns - other % grid.columns) != 1:
+            raise InputError(f"grid: fences has [{one}, {other}], which are no neighbours in {size}")
     if any(not math.isfinite(x) for row in grid.arriving for x in row):
         raise InputError("grid: arriving must hold finite numbers")
 
@@ -65,11 +71,13 @@ def to_json(grid: Grid) -> str:
     numbers = ("rows", "columns", "walls", "cells", "arriving")
     lists = {name: np.asarray(getattr(grid, name)).tolist() for name in numbers}
     moves = {int(a): [int(x) for x in move] for a, move in grid.moves.items()}
+    seldom = {"paid_for": grid.paid_for, "fences": [list(map(int, pair)) for pair in grid.fences]}
+    lists |= {name: value for name, value in seldom.items() if value not in ("arriving", [])}
     return json.dumps({**lists, "moves": moves, "marks": {int(cell): text for cell, text in grid.marks.items()}})
 
 
 def from_json(text: str) -> Grid:
-    """A grid as a file holds it: an object with rows and columns, and perhaps moves, marks, walls, cells, arriving."""
+    """A grid as a file holds it: an object with rows and columns, and perhaps the other entries."""
     try:
         said = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -91,6 +99,11 @@ def from_json(text: str) -> Grid:
     if not all(isinstance(words, str) for words in marks.values()):
         raise InputError("grid: marks must be words for each cell")
     arriving = _numbers("arriving", said.get("arriving", []), 2, "a list of numbers for each agent", "if")
+    fences = _numbers("fences", said.get("fences", []), 2, "pairs of cells")
+    if any(len(pair) != 2 for pair in fences):
+        raise InputError("grid: fences must be pairs of cells")
+    if not isinstance(paid_for := said.get("paid_for", "arriving"), str):
+        raise InputError("grid: paid_for must be words")
     return Grid(
         _numbers("rows", said["rows"], 0, "a whole number"),
         _numbers("columns", said["columns"], 0, "a whole number"),
@@ -99,6 +112,8 @@ def from_json(text: str) -> Grid:
         tuple(_numbers("walls", said.get("walls", []), 1, "a list of cells")),
         tuple(_numbers("cells", said.get("cells", []), 1, "a list of cells, one for each state")),
         tuple(tuple(map(float, row)) for row in arriving),
+        paid_for,
+        tuple((one, other) for one, other in fences),
     )
 
 

@@ -98,11 +98,30 @@ DECADES = 3
 """A gap that falls by less than this factor is drawn on a plain axis."""
 
 
+PLAIN = 1e-4, 1e5
+"""Between these a logarithmic axis has plain numbers, all of them, and beyond powers of ten, all of them."""
+
+
+def decades(axis: Any) -> None:
+    """Numbers of a logarithmic axis, of one kind; between the powers of ten where there is hardly one of them."""
+    from matplotlib.ticker import LogFormatter, LogFormatterMathtext, LogFormatterSciNotation
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    low, high = axis.get_view_interval()
+    plain = PLAIN[0] <= low and high <= PLAIN[1]
+    axis.set_major_formatter(Plain() if plain else LogFormatterMathtext())
+    between = Plain if plain else LogFormatterSciNotation
+    axis.set_minor_formatter(between(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
+
+
 def plot(result: "Result", metric: str | None = None) -> Any:
     """A matplotlib Figure: a metric over rounds, its mean over seeds and the interval of that mean, or their range."""
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import LogFormatter, MaxNLocator
+        from matplotlib.ticker import MaxNLocator
     except ImportError:
         raise missing_extra("figures", "matplotlib", "plot") from None
     name = metric or leading(result)
@@ -122,8 +141,7 @@ def plot(result: "Result", metric: str | None = None) -> Any:
     if name in ("gap", "grad_norm_sq") and np.nanmin(mean) > 0 and top > DECADES * bottom:
         axis.set_yscale("log")
         axis.set_ylim(max(bottom, np.nanmin(mean) / 10) / 1.3, 1.3 * top)
-        axis.yaxis.set_major_formatter(LogFormatter())
-        axis.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
+        decades(axis.yaxis)
     axis.set_xlabel("communication rounds")
     label = WORDS.get(name, name)
     axis.set_ylabel(label if len(label) < LONG else label.replace(", $", "\n$"))  # a formula is not broken

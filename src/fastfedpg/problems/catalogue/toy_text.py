@@ -155,6 +155,13 @@ def taxi(agents: int = 4, rainy: int = 0, gamma: float = 0.95) -> TabularProblem
             {0: (1, 0), 1: (-1, 0), 2: (0, 1), 3: (0, -1)},
             letters,
             cells=(*(s // 5 for s in range(end)), -1),
+            arriving=tuple(tuple(20.0 * (c == list(letters)[stand]) for c in range(25)) for stand in stands),
+            paid_for="delivering",
+            fences=tuple(
+                (row * 5 + column, row * 5 + column + 1)
+                for row, column in np.ndindex(5, 4)
+                if env.desc[1 + row, 2 + 2 * column] == b"|"
+            ),
         ),
     )
 
