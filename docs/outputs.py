@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n)(?P<block>```\n.*?\n```\n)?", flags=re.S)
 MARKDOWN = re.compile(r"(<!-- markdown: (?P<command>[^\n]+?) -->\n).*?(<!-- end -->\n)", flags=re.S)
+HIDDEN = ("written: ", "a page of it: ")
+"""How lines begin that name files, and are not shown."""
 STUDIES = ("point-mass", "cart-pole", "thermostats")
 SERIES = ("speedup", "heterogeneity", "local-steps", "communication", "momentum", "participation")
 PICTURES = {
@@ -54,7 +56,7 @@ def printed(command: str, folder: Path) -> tuple[str, int]:
         words += ["-s", "-C", str(ROOT), f"ARGS=--out {folder / 'main'}"]
     print(command, flush=True)
     done = subprocess.run(words, cwd=folder, env={**os.environ, "COLUMNS": "80"}, stdout=subprocess.PIPE, text=True)
-    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("written: ")]
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(HIDDEN)]
     return "\n".join(lines).strip("\n"), done.returncode
 
 

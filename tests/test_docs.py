@@ -143,6 +143,7 @@ LAYERS = (
     "comparison",
     "verify",
     "federation",
+    "pages",
     "cli",
     "entry",
     "__main__",
