@@ -25,6 +25,8 @@ MARKDOWN = re.compile(r"(<!-- markdown: (?P<command>[^\n]+?) -->\n).*?(<!-- end 
 OWN = re.compile(r"<!-- example: (?P<name>\S+\.\w+) -->\n```\w*\n(?P<text>.*?)```\n", flags=re.S)
 FIGURES = tomllib.loads((ROOT / "docs" / "figures.toml").read_text(encoding="utf-8"))
 """By a command: what it makes, and the picture of ours that this is."""
+HIDDEN = ("written: ", "a page of it: ")
+"""How lines begin that name files, and are not shown."""
 
 
 def printed(command: str, folder: Path) -> tuple[str, int]:
@@ -39,7 +41,7 @@ def printed(command: str, folder: Path) -> tuple[str, int]:
         words += ["-s", "-C", str(ROOT), f"ARGS=--out {folder / 'main'}"]
     print(command, flush=True)
     done = subprocess.run(words, cwd=folder, env={**os.environ, "COLUMNS": "80"}, stdout=subprocess.PIPE, text=True)
-    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("written: ")]
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(HIDDEN)]
     return "\n".join(lines).strip("\n"), done.returncode
 
 

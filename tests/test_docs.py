@@ -140,6 +140,7 @@ LAYERS = (
     "comparison",
     "verify",
     "federation",
+    "pages",
     "cli",
     "entry",
     "__main__",

@@ -48,6 +48,11 @@ COMMANDS = {
         "Make keys, certificates and systemd units for a server and its sites, one folder for each machine.",
     ),
     "film": ("film.film", "Draw what a learned policy does, as a moving picture."),
+    "watch": ("watch.watch", "Serve the page of a run that is under way on this machine, and show how far it is."),
+    "report": (
+        "report.report",
+        "Make one HTML file, which opens without a network, of runs, comparisons, studies and verifications.",
+    ),
     "list": (
         "list.list_everything",
         "Show the problems, algorithms, oracles and policies, a line each; or all about one of them.",

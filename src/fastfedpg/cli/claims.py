@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fastfedpg.cli.consoles import print_lines, room
+from fastfedpg.cli.consoles import print_lines, room, tell_of_report
 from fastfedpg.cli.verify import stages
 from fastfedpg.errors import printable
 from fastfedpg.verify.options import Show
@@ -41,4 +41,5 @@ def _report(
     print_lines(console, claims_study.table(found.rows, room(console)))
     for words in [*summary(found.rows), *(f"written: {printable(file)}" for file in found.files)]:
         console.print(words, soft_wrap=True, highlight=False, markup=False)
+    tell_of_report(out, console)
     return 0 if found.good else 1

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.consoles import noting, print_lines, room, say
+from fastfedpg.cli.clock_flag import Seconds
+from fastfedpg.cli.consoles import noting, print_lines, room, say, tell_of_report
 from fastfedpg.cli.flags import flags_of
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import PRESET, base_file, option, parse
@@ -20,7 +21,7 @@ from fastfedpg.errors import printable
 from fastfedpg.experiment import Interrupted
 from fastfedpg.experiment.own_code import culprit, failure
 from fastfedpg.experiment.progress import progress
-from fastfedpg.experiment.words import read_pairs, words_of
+from fastfedpg.experiment.words import words_of
 from fastfedpg.kinds import ANYTHING
 from fastfedpg.parameters import LETTERS
 
@@ -35,11 +36,6 @@ def parse_etas(words: list[str]) -> dict[str, float]:
     return dict(pairs)
 
 
-def parse_clock(words: list[str]) -> dict[str, Any]:
-    """latency=0.1 bandwidth=1e6 and so on; what is wrong of it is told with all else."""
-    return {name: ANYTHING.read(value) for name, value in read_pairs(words).items()}
-
-
 def parse_lists(words: list[str]) -> dict[str, tuple[Any, ...]]:
     """H=5,10,20 B=8,32 is what to try of each."""
     found = {}
@@ -52,7 +48,6 @@ def parse_lists(words: list[str]) -> dict[str, tuple[Any, ...]]:
 
 
 Etas = Annotated[dict[str, float], words_of("ETA|NAME=ETA …", parse_etas)]
-Seconds = Annotated[dict[str, Any], words_of("NAME=NUMBER …", parse_clock)]
 Lists = Annotated[dict[str, tuple[Any, ...]], words_of("SETTING=VALUE,VALUE …", parse_lists)]
 
 
@@ -178,4 +173,5 @@ def compare_and_report(work: Callable[[], Report], out: Path, console: Console, 
     for file in report.files:
         if file.suffix != ".svg":
             console.print(f"written: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
+    tell_of_report(out, console)
     return 0

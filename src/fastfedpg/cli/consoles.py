@@ -2,9 +2,11 @@
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +23,12 @@ def say(errors: Console, message: str, code: int) -> int:
 def noting(errors: Console) -> Callable[[str], None]:
     """Says on stderr what a person should know but what stops nothing."""
     return lambda words: errors.print(f"note: {printable(words)}", soft_wrap=True, highlight=False, markup=False)
+
+
+def tell_of_report(out: Path, console: Console) -> None:
+    """How to have a page of it. It is not made at the end of each run: it has 5 MB, and takes seconds."""
+    words = f"a page of it: fastfedpg report {shlex.quote(str(out))}"
+    console.print(printable(words), soft_wrap=True, highlight=False, markup=False)
 
 
 UNBROKEN = 100_000

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from rich.console import Console
 
-from fastfedpg.cli.consoles import noting, print_lines, room, say
+from fastfedpg.cli.consoles import noting, print_lines, room, say, tell_of_report
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw import style
 from fastfedpg.errors import InputError, Stopped, printable
@@ -18,7 +18,7 @@ from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.own_code import failure, own_code
 from fastfedpg.experiment.progress import OnProgress, progress
 from fastfedpg.runtime import Diverged, Result, views
-from fastfedpg.statistics import FEWEST, bootstrap
+from fastfedpg.statistics import FEWEST
 
 Work: TypeAlias = Callable[[OnProgress, Note], Result]
 """What is to be done, given where to report."""
@@ -89,38 +89,13 @@ def _run_and_report(planned: Plan, out: Path, work: Work, console: Console, erro
     console.print(f"results: {printable(out)}", soft_wrap=True, highlight=False, markup=False)
     for file in pictures[:1]:
         console.print(f"picture: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
+    tell_of_report(out, console)
     return 0
-
-
-LABELS = {
-    "gap": "gap to the best common policy",
-    "J": "J (no gap: kernels or starts differ)",
-    "grad_norm_sq": "squared gradient norm",
-    "return_mean": "mean return of the agents",
-    "return_worst": "worst agent's return",
-    "env_steps": "environment steps, all agents",
-    "bytes": "bytes per agent, up and down",
-    "syncs": "synchronisations",
-}
-PLAYED = {
-    "return_mean": "mean return of an episode",
-    "return_mode": "mean return, by the mode",
-    "return_worst": "worst agent's return",
-    "J": "J, discounted cost",
-}
-COUNTS = ("env_steps", "bytes", "syncs")
 
 
 def _results(title: str, result: Result, width: int) -> list[str]:
     """The last record in words: first the gap, or where there is none J, or in environments the return."""
-    leading = views.leading(result)
-    hidden = {"gap": ("J",), "J": ("gap",), "return_mean": ("gap", "grad_norm_sq")}[leading]
-    labels = {**PLAYED, **LABELS, **PLAYED} if leading == "return_mean" else LABELS
-    ways = {"bytes": ("bytes_up", "bytes_down")}
-    there = (*ways, *result.metrics)
-    rows = {label: name for name, label in labels.items() if name in there and name not in hidden}
-    final = lambda name: np.sum([result.final(way) for way in ways.get(name, (name,))], axis=0)
-    found = {label: (name in COUNTS, bootstrap(final(name))) for label, name in rows.items()}
+    found = views.in_the_end(result.metrics)
     seeds = len(result.theta)
     count = lambda x: "not sent" if np.isnan(x) else f"{x:,.0f}"
     none = "–" if seeds > 1 else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from fastfedpg.cli.consoles import noting, print_lines, room
+from fastfedpg.cli.consoles import noting, print_lines, room, tell_of_report
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import OptionalPath, own_flags
 from fastfedpg.errors import InputError, printable
@@ -80,4 +80,5 @@ def study_and_report(work: "Callable[[], Shown]", out: Path, console: Console, e
     for file in shown.files:
         if file.suffix != ".svg":
             console.print(f"written: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
+    tell_of_report(out, console)
     return 0

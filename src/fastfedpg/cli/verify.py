@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from fastfedpg.cli.consoles import noting, print_lines, room, say
+from fastfedpg.cli.consoles import noting, print_lines, room, say, tell_of_report
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import OptionalPath, own_flags
 from fastfedpg.errors import InputError, printable
@@ -109,6 +109,7 @@ def _claims(given: VerifyFlags, console: Console, errors: Console) -> int:
     for file in found.files:
         if file.suffix != ".svg":
             console.print(f"written: {printable(file)}", soft_wrap=True, highlight=False, markup=False)
+    tell_of_report(out, console)
     return 0 if found.good else 1
 
 

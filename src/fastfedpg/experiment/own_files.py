@@ -21,6 +21,9 @@ WRITTEN = "# fastfedpg "
 """How every configuration begins that this package wrote."""
 
 RUNS = "# Its runs: "
+PAGE = "report.html"
+"""The page that `fastfedpg report` makes of a folder."""
+
 BEFORE = "before-restart"
 """The folder for what was there when a run began anew."""
 
@@ -34,6 +37,7 @@ CLAIMS, CLAIMS_TABLE, CLAIMED = "claims.toml", "claims.csv", "parts/[0-9][0-9].j
 """Where the first stands the folder is of a study of claims, which has its own rules; its table, and its parts."""
 
 _names = lambda names: "|".join(map(re.escape, names))
+_PAGE = re.escape(PAGE)
 _GRAPH = r"graph-[0-9a-f]{12}\.np[yz]"
 _CHECKPOINT = r"checkpoints/\d+(-refused(-\d+)?)?"
 _CHECKPOINTS = rf"checkpoints/records\.bin|{_CHECKPOINT}/(state\.safetensors|checkpoint\.toml)"
@@ -45,22 +49,22 @@ _APP = r"app|apps/fastfedpg\.fastfedpg-carrier\.[\w.]+"
 _FLOWER = rf"flower(-\d+)?/(source|config\.toml|({_APP})/pyproject\.toml)"
 _DEPLOYED = rf"federation\.toml|log\.txt|status\.json|{_AUDIT}|superlink\.db(-\w+)?|{_AGENT}|{_KEYS}|{_LOGS}|{_FLOWER}"
 _FEDERATION = rf"federation/({_DEPLOYED}|(agents/\d+/|keys/)?\.part-\d+-[^/]*)"
-_BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_CHECKPOINTS}|{TRACKED})"
+_BEFORE = rf"{BEFORE}(-\d+)?/({_names(RESULTS)}|{_PAGE}|{_CHECKPOINTS}|{TRACKED})"
 _PARTS = r"(checkpoints/)?\.part-\d+-.*"
 _LIST = re.escape(LIST)
 _SAID = rf"{_names(DESCRIBED[1:])}|{_GRAPH}"
 RUN = re.compile(
-    rf"config\.toml|{_SAID}|{_names(RESULTS)}|\.lock|{_LIST}|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{TRACKED}|{_PARTS}"
+    rf"config\.toml|{_SAID}|{_names(RESULTS)}|{_PAGE}|\.lock|{_LIST}|{_CHECKPOINTS}|{_FEDERATION}|{_BEFORE}|{TRACKED}|{_PARTS}"
 )
 """A run's files, by their paths in its folder."""
 
-ASIDE = re.compile(rf"{_names(RESULTS)}|{_CHECKPOINTS}|{TRACKED}")
+ASIDE = re.compile(rf"{_names(RESULTS)}|{_PAGE}|{_CHECKPOINTS}|{TRACKED}")
 """Those that stand in the way of a run that begins anew."""
 
-COMPARED = re.compile(rf"{_names(COMPARISON)}|({_names(PICTURES)})\.(png|svg)|{_SAID}|\.lock|{_LIST}|{_PARTS}")
+COMPARED = re.compile(rf"{_names(COMPARISON)}|{_PAGE}|({_names(PICTURES)})\.(png|svg)|{_SAID}|\.lock|{_LIST}|{_PARTS}")
 """A comparison's files, but for its runs."""
 
-STUDIED = re.compile(rf"{_names(STUDY)}|({_names(DRAWN)})\.(png|svg)|\.lock|{_LIST}|{_PARTS}")
+STUDIED = re.compile(rf"{_names(STUDY)}|{_PAGE}|({_names(DRAWN)})\.(png|svg)|\.lock|{_LIST}|{_PARTS}")
 """A study's files, but for its comparisons."""
 
 LEFT = re.compile(rf"\.lock|([^/]+/){{0,2}}{_LIST}|{_PARTS}")

@@ -1,5 +1,6 @@
 """A result as people look at it: in words, as a table and as a picture; and metrics that are asked for by name."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -7,7 +8,7 @@ import numpy as np
 from jax.tree_util import DictKey
 
 from fastfedpg.errors import InputError, missing_extra, unknown
-from fastfedpg.statistics import bootstrap, spread, spread_words
+from fastfedpg.statistics import Interval, bootstrap, spread, spread_words
 
 if TYPE_CHECKING:
     from fastfedpg.runtime.result import Result
@@ -52,6 +53,40 @@ def leads(gap: np.ndarray, grad_norm_sq: np.ndarray) -> str:
     if not np.isnan(gap).all():
         return "gap"
     return "return_mean" if np.isnan(grad_norm_sq).all() else "J"
+
+
+LABELS = {
+    "gap": "gap to the best common policy",
+    "J": "J (no gap: kernels or starts differ)",
+    "grad_norm_sq": "squared gradient norm",
+    "return_mean": "mean return of the agents",
+    "return_worst": "worst agent's return",
+    "env_steps": "environment steps, all agents",
+    "bytes": "bytes per agent, up and down",
+    "syncs": "synchronisations",
+}
+PLAYED = {
+    "return_mean": "mean return of an episode",
+    "return_mode": "mean return, by the mode",
+    "return_worst": "worst agent's return",
+    "J": "J, discounted cost",
+}
+COUNTS = ("env_steps", "bytes", "syncs")
+
+
+def in_the_end(metrics: Mapping[str, np.ndarray]) -> dict[str, tuple[bool, Interval]]:
+    """The last record by what people call its numbers: whether one is a count, and its mean and interval over seeds.
+
+    First the gap, or where there is none J, or in environments the return.
+    """
+    leading = leads(metrics["gap"], metrics["grad_norm_sq"])
+    hidden = {"gap": ("J",), "J": ("gap",), "return_mean": ("gap", "grad_norm_sq")}[leading]
+    labels = {**PLAYED, **LABELS, **PLAYED} if leading == "return_mean" else LABELS
+    ways = {"bytes": ("bytes_up", "bytes_down")}
+    there = (*ways, *metrics)
+    rows = {label: name for name, label in labels.items() if name in there and name not in hidden}
+    final = lambda name: np.sum([metrics[way][..., -1] for way in ways.get(name, (name,))], axis=0)
+    return {label: (name in COUNTS, bootstrap(final(name))) for label, name in rows.items()}
 
 
 def words(result: "Result") -> str:

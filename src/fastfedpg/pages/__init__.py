@@ -1,0 +1,1 @@
+"""Pages for people: one HTML file of a run, a comparison, a study or a report, which opens without a network."""
