@@ -35,7 +35,7 @@ def take_part(port: str, number: int) -> None:
         try:
             multihost_utils.process_allgather(upload)
         except Exception as error:
-            print(f"process {number} is told: {str(error).splitlines()[0][:100]}", flush=True)
+            print(f"process {number} is told: {str(error).partition(': [')[0]}", flush=True)
             time.sleep(60)
             print(f"process {number} goes on", flush=True)
             return
@@ -51,7 +51,8 @@ def main() -> None:
     )
     try:
         while (line := first.stdout.readline()) and not line.startswith("ready"):
-            print(line, end="", flush=True)
+            if not line.startswith("[Gloo]"):
+                print(line, end="", flush=True)
         time.sleep(1)
         last.send_signal(signal.SIGKILL)
         began = time.monotonic()
