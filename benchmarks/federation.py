@@ -6,7 +6,8 @@
 The two take turns, round by round, so that the machine's moods are shared; ratios are of medians, with bootstrap
 intervals over rounds. An exchange of ours has everything: the questions, the agents' work, the signatures, the checks
 and the checkpoint. The smallest app has Flower's own SuperNodes, as many as we have agents. Bytes are of one site and
-one exchange, counted by a relay between each agent and the SuperLink, TLS and polls included.
+one exchange, counted by a relay between each agent and the SuperLink, TLS and polls included. Processor seconds say
+where the time of ours goes; the server's have the relay's in them.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import quadratic
 import relay
 from measuring import ratio
@@ -57,7 +59,7 @@ def smallest(home: Path, address: Address, size: int, nodes: int) -> Iterator:
         path = Path(folder) / "smallest"
         listener.bind(str(path))
         listener.listen()
-        listener.settimeout(300)
+        listener.settimeout(900)
         trust = ["--root-certificates", str(address.ca)]
         quiet = {"stdout": (home / "smallest.log").open("ab"), "stderr": -2}
         try:
@@ -90,6 +92,20 @@ def smallest(home: Path, address: Address, size: int, nodes: int) -> Iterator:
             children.end(started)
 
 
+def spent() -> np.ndarray:
+    """Processor seconds so far: of this process, of the SuperLink, and of the agents."""
+    found, here = np.zeros(3), psutil.Process()
+    for process in [here, *here.children(recursive=True)]:
+        try:
+            words, times = process.cmdline(), process.cpu_times()
+        except psutil.Error:
+            continue
+        superlink, agent = any("flower-superlink" in word for word in words), "agent" in words
+        if process == here or superlink or agent:
+            found[superlink + 2 * agent] += times.user + times.system
+    return found
+
+
 @float64
 def measure(agents: int, rounds: int, size: str, alone: bool) -> dict[str, Any]:
     """Seconds of exchanges, ours and the smallest app's, from alternating rounds."""
@@ -104,6 +120,7 @@ def measure(agents: int, rounds: int, size: str, alone: bool) -> dict[str, Any]:
     ours: list[float] = []
     other: list[float] = []
     sent: list[float] = []
+    worked: list[np.ndarray] = []
     with (
         tempfile.TemporaryDirectory(prefix="fastfedpg-bench-") as folder,
         relay.relays() as (between, through),
@@ -117,21 +134,23 @@ def measure(agents: int, rounds: int, size: str, alone: bool) -> dict[str, Any]:
             start_all.start_federation(out, planned, how, say, wrap=through) as address,
         ):
             home, began, seen, passed, rival = out / "federation" / "flower", 0.0, 0, 0.0, None
+            before = spent()
 
             def report(done: int = 0, record: object = None, stage: str = "") -> None:
-                nonlocal began, seen, passed, rival
+                nonlocal began, seen, passed, rival, before
                 if done == seen:
                     return
                 took, seen = time.monotonic() - began, done
                 if done > 1:  # the first round also finds the agents
                     ours.append(took / exchanges)
                     sent.append(each() - passed)
+                    worked.append((spent() - before) / exchanges)
                 if not alone:
                     rival = rival or later.enter_context(smallest(home, address, len(question), agents))
                     other.append(float(np.mean([rival() for _ in range(exchanges)])))
                 shown = f"{took / exchanges:6.3f} s" if done > 1 else "  not counted"
                 print(f"  round {done}: {shown}" + (f", smallest {other[-1]:6.3f} s" if other else ""), flush=True)
-                began, passed = time.monotonic(), each()
+                began, passed, before = time.monotonic(), each(), spent()
 
             deployment.run_deployed(planned, replace(how, address=address), out, report, None, say)
             later.close()
@@ -143,6 +162,7 @@ def measure(agents: int, rounds: int, size: str, alone: bool) -> dict[str, Any]:
         "ours": np.array(ours),
         "smallest": np.array(other[1:]),
         "sent": float(np.median(sent)),
+        "worked": np.median(worked, axis=0),
     }
 
 
@@ -176,7 +196,7 @@ def main() -> int:
     parser.add_argument("--sizes", nargs="*", default=["small"], help="functions of quadratic.py")
     parser.add_argument("--alone", action="store_true", help="without Flower's app, and with the figure")
     given = parser.parse_args()
-    found, seconds, sizes = [], [], []
+    found, seconds, sizes, work = [], [], [], []
     for agents in given.agents:
         for size in given.sizes:
             print(f"{agents} agents, {size}", flush=True)
@@ -189,12 +209,16 @@ def main() -> int:
                 middle, low, high = ratio(m["smallest"], m["ours"])
                 seconds.append(f"{who} {mine} {np.median(m['smallest']):10.3f}   {middle:.1f} [{low:.1f}, {high:.1f}]")
             share = m["sent"] / m["arrays"]
+            work.append(f"{who} " + " ".join(f"{x:10.3f}" for x in m["worked"]))
             sizes.append(f"{who} {m['arrays']:11,} {m['messages']:11,} {m['sent']:11,.0f}   {share:.3f}")
     print(
         "\nseconds for one exchange (medians), and how many times as many the smallest app takes, with its 95% interval"
     )
     print("agents  parameters       ours   smallest   ratio")
     print("\n".join(seconds))
+    print("\nprocessor seconds of one exchange of ours (medians)")
+    print("agents  parameters     server  SuperLink     agents")
+    print("\n".join(work))
     print("\nbytes of one exchange at one site, down and up together (medians); on the wire: all that TCP carries")
     print("agents  parameters      arrays    messages     on wire   on wire/arrays")
     print("\n".join(sizes))

@@ -440,7 +440,7 @@ def test_an_agents_socket_is_checked_before_anything_is_built(wrong, tmp_path, m
         words = ("agent", "--problem", "compromise", "--agent", 0, "--socket", path, "--state", tmp_path / "state")
         assert command(*words, *group) == 2
         assert listener.reachable()
-        assert len([*place.iterdir()]) == 3, "the file, the other's socket and its secret"
+        assert len([*place.iterdir()]) == 2, "the file and the other's socket"
     said = {"folder": "no socket can be opened", "used": "another process answers", "group": "no such group"}
     assert said[wrong] in capsys.readouterr().err
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import psutil
 import pytest
 
 pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
@@ -232,7 +233,7 @@ def test_with_the_authoritys_certificate_alone(federation):
     """On loopback, without nginx: nobody starts a run, makes a node that counts, or reads a message.
 
     Flower writes the run and the key down. But the run's task is given to nobody without the secret, a node without an
-    agent's key is asked nothing, and an agent's own node runs no app.
+    agent's key is asked nothing, and an agent's own node runs no app: it listens nowhere and starts nothing.
     """
     from fastfedpg.federation.transport import flower_commands, keys, superlink
 
@@ -241,6 +242,10 @@ def test_with_the_authoritys_certificate_alone(federation):
     run.start()
     run.until("round 1", mark.exists)
     ca = run.out / "federation" / "keys" / "ca.crt"
+    site, post = (psutil.Process(run.pid(*words)) for words in (("agent", "--agent"), ("flower-superlink",)))
+    listens = lambda process: any(c.status == psutil.CONN_LISTEN for c in process.net_connections("tcp"))
+    assert (listens(site), listens(post)) == (False, True)
+    assert site.children() == site.net_connections("unix") == []
     words = Path(f"/proc/{run.pid('flower-superlink')}/cmdline").read_text().split("\0")
     home = run.folder / "stranger"
     address = f"127.0.0.1:{words[words.index('--port') + 1]}"

@@ -231,7 +231,7 @@ def test_a_signature_is_of_one_question_and_one_answer(tmp_path):
     assert keys.signed_by(private.public_key(), b"q", content[:50]) is None
 
 
-@pytest.mark.parametrize("wrong", ["readable", "old", "version", "twice", "missing", "no secret"])
+@pytest.mark.parametrize("wrong", ["readable", "old", "old server", "version", "twice", "missing", "no secret"])
 def test_what_is_wrong_with_keys_certificates_and_versions_is_named_before_anything_starts(
     wrong, authority, tmp_path, monkeypatch
 ):
@@ -245,6 +245,10 @@ def test_what_is_wrong_with_keys_certificates_and_versions_is_named_before_anyth
     elif wrong == "old":
         monkeypatch.setattr(keys, "AUTHORITY_DAYS", -1 / 1440)
         keys.make_authority(tmp_path)
+    elif wrong == "old server":
+        made = keys._certificate
+        monkeypatch.setattr(keys, "_certificate", lambda *names: made(*names, -1 / 1440))
+        keys.make_certificate(tmp_path, tmp_path, ["127.0.0.1"])
     elif wrong == "twice":
         shutil.copy(tmp_path / "agent-0.pub", tmp_path / "agent-1.pub")
     elif wrong == "missing":
@@ -252,8 +256,9 @@ def test_what_is_wrong_with_keys_certificates_and_versions_is_named_before_anyth
     elif wrong == "no secret":
         (tmp_path / keys.SECRET).unlink()
     words = {
-        "readable": "agent-0: a private key that others can read",
-        "old": "ca.crt: the authority's certificate that is out of date",
+        "readable": "^[^ ]*agent-0: a private key that others can read",
+        "old": r"ca.crt: the authority's certificate that is out of date \(.*\); a new kit has one",
+        "old server": r"server.pem: the server's certificate that is out of date \(.*\); `fastfedpg kit … --add certif",
         "version": "is Flower 1.39.0, and here is 1.41",
         "twice": "agent-1.pub: the same key as agent 0's",
         "missing": "agent-2.pub: agent 2's key is not there",

@@ -3,7 +3,6 @@
 import os
 import pickle
 import struct
-import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,17 +143,8 @@ def collecting(listener):
             caller.close()
 
 
-def test_only_bytes_of_callers_who_know_the_secret_arrive(place):
+def test_what_a_caller_says_arrives_whole_and_his_end_is_noticed(place):
     with listening(place / "s") as listener, collecting(listener) as callers:
-        secret = unix_socket.secret_of(place / "s")
-        right = secret.read_bytes()
-        with pytest.MonkeyPatch.context() as wrong:
-            wrong.setattr(
-                unix_socket, "_secret", lambda path: right if threading.current_thread().name != "MainThread" else b"x"
-            )
-            with pytest.raises(unix_socket.Closed, match="the other end does not know the secret"):
-                unix_socket.dial(place / "s")
-        assert callers == []
         caller = unix_socket.dial(place / "s")
         unix_socket.send(caller, b"hello")
         until(lambda: callers)
@@ -171,21 +161,14 @@ def until(condition, seconds=5.0):
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\0"], ids=["nothing", "half a frame"])
-def test_a_silent_caller_holds_up_others_for_a_moment_only(place, monkeypatch, said):
-    """For 0.2 s, instead of for ever; who gives up after the same time is heard when he calls again."""
-    monkeypatch.setattr(unix_socket, "HANDSHAKE_SECONDS", 0.2)
-    with listening(place / "s") as listener, collecting(listener), raw(place / "s") as silent:
-        silent.sendall(said)
-
-        def heard():
-            try:
-                unix_socket.dial(place / "s").close()
-            except unix_socket.Closed:
-                return False
-            return True
-
-        until(heard, 1.5)  # seven calls: eight would fill the queue of one who is held up for ever
+def test_a_caller_who_stops_in_the_middle_of_a_frame_is_given_up(place, monkeypatch):
+    """After 0.2 s, instead of never."""
+    monkeypatch.setattr(unix_socket, "STALL_SECONDS", 0.2)
+    with listening(place / "s") as listener, collecting(listener) as callers, raw(place / "s") as silent:
+        silent.sendall(b"\0\0")
+        until(lambda: callers)
+        with pytest.raises(unix_socket.Closed, match="temporarily unavailable"):
+            unix_socket.receive(callers[0], 100, 5.0)
 
 
 def test_a_frame_beyond_the_limit_closes_the_connection(place):
@@ -201,29 +184,27 @@ def test_a_frame_beyond_the_limit_closes_the_connection(place):
         caller.close()
 
 
-def test_nobody_else_can_open_the_socket_or_the_secret(place):
+def test_nobody_else_can_open_the_socket(place):
+    """Who may write to a Unix socket may call, and nobody else: its mode is all that is needed."""
     group = __import__("grp").getgrgid(os.getgid()).gr_name
     before = os.umask(0)
     try:
-        for name, given, modes in (("own", None, (0o600, 0o600)), ("group", group, (0o660, 0o640))):
+        for name, given, expected in (("own", None, 0o600), ("group", group, 0o660)):
             with listening(place / "sub" / name, given) as listener:
-                assert (mode(listener.path), mode(unix_socket.secret_of(listener.path))) == modes
+                assert mode(listener.path) == expected
     finally:
         os.umask(before)
     assert mode(place / "sub") == 0o700
-    assert [*(place / "sub").iterdir()] == [], "both are gone with the listener"
+    assert [*(place / "sub").iterdir()] == [], "it is gone with the listener"
     with pytest.raises(InputError, match="no socket can be opened there: no such group: 'no-such-group'"):
         unix_socket.Listener(place / "x", "no-such-group")
 
 
-def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(place, monkeypatch):
-    """Live is also one that is too busy to answer, or whose secret is gone."""
-    monkeypatch.setattr(unix_socket, "HANDSHAKE_SECONDS", 0.1)
+def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(place):
+    """Live is also one that is too busy to answer."""
     with listening(place / "s") as listener:
-        for _ in range(2):
-            with pytest.raises(InputError, match="another process answers there already"):
-                unix_socket.Listener(place / "s")
-            unix_socket.secret_of(place / "s").unlink(missing_ok=True)
+        with pytest.raises(InputError, match="another process answers there already"):
+            unix_socket.Listener(place / "s")
         listener.socket.close()
         assert (place / "s").exists(), "what a killed process leaves"
         with pytest.raises(unix_socket.Closed, match=r"nobody answers at .*: Connection refused"):
@@ -234,18 +215,11 @@ def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(place, monkeypatch):
         unix_socket.dial(place / "s")
 
 
-def test_what_a_killed_process_left_of_a_socket_does_no_harm(place):
-    """A secret without its socket, whole or empty, is replaced; a file of another kind is somebody's own."""
-    for left in (b"", b"0" * 64):
-        unix_socket.secret_of(place / "s").write_bytes(left)
-        with listening(place / "s") as listener, collecting(listener):
-            assert listener.reachable()
-            unix_socket.dial(place / "s").close()
-            (place / "s").unlink()
-            assert not listener.reachable()
-    unix_socket.secret_of(place / "s").write_bytes(b"a private key")
-    with pytest.raises(InputError, match="no socket's secret"):
-        unix_socket.Listener(place / "s")
+def test_a_file_of_another_kind_is_somebodys_own(place):
+    with listening(place / "s") as listener:
+        assert listener.reachable()
+        (place / "s").unlink()
+        assert not listener.reachable()
     (place / "file").write_text("mine")
     with pytest.raises(InputError, match="no socket"):
         unix_socket.Listener(place / "file")

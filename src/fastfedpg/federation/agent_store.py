@@ -56,6 +56,14 @@ class Page(NamedTuple):
     after: dict[str, Done]
 
 
+def make_folder(folder: Path) -> None:
+    """An agent's own folder, if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; an agent needs a folder to keep its memory in") from None
+
+
 class AgentStore:
     """A folder with one file for each run. A page is on disk, whole, before its reply leaves.
 
@@ -67,10 +75,7 @@ class AgentStore:
         self.folder, self.form = folder, form
         self.page: Page | None = None
         self.answered, self.runs = self._index()
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise InputError(f"{folder}: {error.strerror}; an agent needs a folder to keep its memory in") from None
+        make_folder(folder)
 
     def open(self, run: str, declared: dict[str, Any], site: str) -> Page | None:
         """What is known of a run; nothing, if it is new."""

@@ -11,6 +11,7 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment.config import Config
 from fastfedpg.federation import site
 from fastfedpg.federation.agent import Agent
+from fastfedpg.federation.agent_store import make_folder
 from fastfedpg.federation.audit import Audit, audited
 from fastfedpg.federation.terms import Address, Keys
 from fastfedpg.federation.transport import agent_socket, keys, unix_socket
@@ -95,7 +96,7 @@ def _node(address: Address, key: Path | None, folder: Path) -> Node:
         keys.check_certificate(address.ca, "the authority's certificate")
         if key is None:
             raise InputError("give --key, this agent's private key; without keys only with --insecure")
-    _folder(folder)
+    make_folder(folder)
     if key is None:
         key = folder / "key"
         if not key.exists():
@@ -106,20 +107,13 @@ def _node(address: Address, key: Path | None, folder: Path) -> Node:
 def _built(config: Config, given: Given, number: int, folder: Path, stack: ExitStack) -> Agent:
     """An agent that has its folder to itself, and was compiled."""
     built = site.build(config, number, given.keys, given.tell, given.questions)
-    _folder(folder)
+    make_folder(folder)
     stack.enter_context(hold(folder))
     clear_parts(folder)
     agent = Agent(built, folder)
     LOG.info("agent %d of %d: compiling %s", number, built.agents, config.algorithm)
     agent.compile()
     return agent
-
-
-def _folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; an agent needs a folder to keep its memory in") from None
 
 
 def _signed(agent: Agent, key: keys.PrivateKey | None, folder: Path) -> Callable[[bytes], bytes]:

@@ -1,6 +1,6 @@
 """What travels: a few words about a message, and named arrays. Safetensors inside, so nothing is ever unpickled.
 
-Neither this file nor `local` nor `flower` imports JAX: they run in processes that live for one message.
+Neither this file nor `unix_socket` nor `flower` imports JAX: below Flower's own node they live for one message.
 """
 
 import json

@@ -47,15 +47,23 @@ class Engine(Protocol):
 
 
 class Pace:
-    """When to look again: soon after something came, and then the later the longer nothing does."""
+    """When to look again: after a tenth of the time that is waited now, or was the last time.
+
+    So looking costs some ten requests for whatever is waited for, on a quick machine and on one that is busy.
+    """
 
     def __init__(self) -> None:
-        self.began = time.monotonic()
+        self.began, self.before = time.monotonic(), 0.0
 
     def begin(self) -> None:
         """Something is waited for from now on."""
         self.began = time.monotonic()
 
+    def came(self) -> None:
+        """It has come."""
+        self.before = time.monotonic() - self.began
+
     def pause(self) -> float:
-        """Seconds until the next look: a fifth of what was waited."""
-        return max(SHORTEST, min(LONGEST, 0.2 * (time.monotonic() - self.began)))
+        """Seconds until the next look."""
+        waited = max(time.monotonic() - self.began, min(self.before, 5 * LONGEST))
+        return max(SHORTEST, min(LONGEST, 0.1 * waited))

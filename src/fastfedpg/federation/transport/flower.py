@@ -5,6 +5,7 @@ which brings each question to the agent's socket; it imports no JAX, since it li
 """
 
 import hashlib
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from flwr.app.message import make_message, remove_content_from_message
 from flwr.app.metadata import Metadata
 from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
-from flwr.proto.message_pb2 import ObjectTree, PushObjectRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree, PullObjectRequest, PushObjectRequest
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
 
@@ -23,6 +24,8 @@ from fastfedpg.federation.transport import unix_socket
 TYPE, NAME = "query", "message"
 SILENT = 1000
 """An error code of our own, beside Flower's."""
+OBJECT_SECONDS = 60.0
+"""For the bytes of a message that was announced."""
 
 client_app = ClientApp()
 server_app = ServerApp()
@@ -83,23 +86,39 @@ def push_objects(client: Any, node: Any, run: int, pushed: Any, parcels: Iterabl
                 client.PushObject(PushObjectRequest(object_id=name, object_content=content, **about))
 
 
-def leaf(tree: ObjectTree) -> str:
+def take(client: Any, node: Any, run: int, tree: ObjectTree, limit: int) -> bytes:
+    """The bytes of a message, which are gone from the SuperLink when they are here; ValueError says why there are none.
+
+    They may be on their way still.
+    """
+    name, end = _leaf(tree), time.monotonic() + OBJECT_SECONDS
+    while True:
+        found = client.PullObject(PullObjectRequest(node=node, run_id=run, object_id=name))
+        if found.object_available:
+            break
+        if not found.object_found or time.monotonic() > end:
+            raise ValueError("it was not sent to the end")
+        time.sleep(0.01)
+    client.ConfirmMessageReceived(
+        ConfirmMessageReceivedRequest(node=node, run_id=run, message_object_id=tree.object_id)
+    )
+    if len(found.object_content) > limit:
+        raise ValueError(f"it has {len(found.object_content):,} bytes; the limit is {limit:,}")
+    if hashlib.sha256(found.object_content).hexdigest() != name:
+        raise ValueError("an object that is not what its name says")
+    data = ConfigRecord.inflate(found.object_content).get(NAME)
+    if not isinstance(data, bytes):
+        raise ValueError("a record without bytes")
+    return data
+
+
+def _leaf(tree: ObjectTree) -> str:
     """The object that holds the bytes, in the tree of a message that has one record."""
     while tree.children:
         if len(tree.children) > 1:
             raise ValueError("a message with more than one record")
         tree = tree.children[0]
     return tree.object_id
-
-
-def opened(name: str, found: bytes) -> bytes:
-    """The bytes of an object, if it is what its name says."""
-    if hashlib.sha256(found).hexdigest() != name:
-        raise ValueError("an object that is not what its name says")
-    data = ConfigRecord.inflate(found).get(NAME)
-    if not isinstance(data, bytes):
-        raise ValueError("a record without bytes")
-    return data
 
 
 def content(data: bytes) -> RecordDict:

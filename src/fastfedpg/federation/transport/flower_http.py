@@ -41,6 +41,8 @@ def check(address: Address, N: int) -> None:
     address.check()
     if address.ca is not None:
         folder = keys.check_certificate(address.ca, "the authority's certificate").parent
+        if (folder / keys.CERTIFICATE).exists():
+            keys.check_certificate(folder / keys.CERTIFICATE, "the server's certificate")
         keys.read_secret(folder)
         missing = {*range(N)} - keys.public_keys(folder).keys()
         if missing:

@@ -90,8 +90,9 @@ def read_secret(folder: Path) -> bytes:
 
 def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """A node's or an agent's key, which nobody else can read."""
+    data = read_bytes(check_secret(path))
     try:
-        key = serialization.load_ssh_private_key(read_bytes(check_secret(path)), None)
+        key = serialization.load_ssh_private_key(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InputError(f"{path}: not a private key as `fastfedpg kit` makes it ({error})") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -158,7 +159,10 @@ def check_certificate(path: Path, what: str) -> Path:
     now = datetime.now(UTC)
     if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
         when = f"good from {found.not_valid_before_utc:%Y-%m-%d} to {found.not_valid_after_utc:%Y-%m-%d}"
-        raise InputError(f"{path}: {what} that is out of date ({when}); `fastfedpg kit … --add certificate` makes one")
+        remedy = (
+            "a new kit has one" if found.issuer == found.subject else "`fastfedpg kit … --add certificate` makes one"
+        )
+        raise InputError(f"{path}: {what} that is out of date ({when}); {remedy}")
     return path
 
 

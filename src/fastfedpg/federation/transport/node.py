@@ -24,7 +24,6 @@ from flwr.proto.fleet_pb2 import (
     RegisterNodeFleetRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest
 from flwr.proto.node_pb2 import Node as NodeNumber
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
@@ -34,14 +33,13 @@ from fastfedpg.errors import printable
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import keys, unix_socket
 from fastfedpg.federation.transport.engine import Pace
-from fastfedpg.federation.transport.flower import SILENT, TYPE, leaf, opened, parcel, push_objects
+from fastfedpg.federation.transport.flower import SILENT, TYPE, parcel, push_objects, take
 from fastfedpg.federation.transport.flower_http import client, said
 from fastfedpg.files import read_text, write_text
 
 LOG = logging.getLogger("fastfedpg.agent")
 ONLINE_SECONDS = 10.0
 """A node that says nothing for twice as long counts as gone; Flower's least."""
-OBJECT_SECONDS = 60.0
 SHORTEST, LONGEST = 0.5, 10.0
 """Seconds between two tries to connect."""
 
@@ -111,13 +109,11 @@ class Node:
         pulled = self.fleet.PullMessages(PullMessagesRequest(node=self.number))
         if not pulled.messages_list:
             return False
+        self.pace.came()
         self.heard = time.monotonic()
         about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
         try:
-            question = self._pulled(about.run_id, tree, limit)
-            self.fleet.ConfirmMessageReceived(
-                ConfirmMessageReceivedRequest(node=self.number, run_id=about.run_id, message_object_id=about.message_id)
-            )
+            question = take(self.fleet, self.number, about.run_id, tree, limit)
             began = time.monotonic()
             self._push(about, self._asked(answer, question), time.monotonic() - began)
         except ValueError as error:
@@ -133,37 +129,14 @@ class Node:
         except (unix_socket.Closed, TimeoutError):
             return Error(SILENT, "the site's agent does not answer")
 
-    def _pulled(self, run: int, tree: Any, limit: int) -> bytes:
-        name, end = leaf(tree), time.monotonic() + OBJECT_SECONDS
-        while time.monotonic() < end:
-            found = self.fleet.PullObject(PullObjectRequest(node=self.number, run_id=run, object_id=name))
-            if found.object_available:
-                if len(found.object_content) > limit:
-                    raise ValueError(f"it has {len(found.object_content):,} bytes; the limit is {limit:,}")
-                return opened(name, found.object_content)
-            if not found.object_found:
-                break
-            time.sleep(0.01)
-        raise ValueError("it was not sent to the end")
-
     def _push(self, about: Any, data: bytes | Error, seconds: float) -> None:
         left = about.ttl - (time.monotonic() - self.heard)  # by no clock but one's own, and counted from the question's
         if left <= 0:
             LOG.info("an answer that comes too late is not sent; it is stored")
             return
-        metadata = Metadata(
-            about.run_id,
-            "",
-            self.number.node_id,
-            SUPERLINK_NODE_ID,
-            about.message_id,
-            about.group_id,
-            about.created_at + about.ttl - left,
-            left,
-            TYPE,
-            None,
-            about.src_task_id if about.HasField("src_task_id") else None,
-        )
+        sent, task = about.created_at + about.ttl - left, about.src_task_id if about.HasField("src_task_id") else None
+        whose = (about.run_id, "", self.number.node_id, SUPERLINK_NODE_ID, about.message_id, about.group_id)
+        metadata = Metadata(*whose, sent, left, TYPE, None, task)
         made = parcel(metadata, data)
         pushed = self.fleet.PushMessages(
             PushMessagesRequest(

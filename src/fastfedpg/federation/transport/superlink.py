@@ -18,7 +18,6 @@ from flwr.cli.build import build_fab_from_disk
 from flwr.common.constant import SUPERLINK_NODE_ID, SubStatus
 from flwr.common.serde import fab_to_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
@@ -38,7 +37,7 @@ from fastfedpg.errors import Stopped
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import keys
 from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Pace, Seen
-from fastfedpg.federation.transport.flower import SILENT, TYPE, leaf, opened, parcel, push_objects
+from fastfedpg.federation.transport.flower import SILENT, TYPE, parcel, push_objects, take
 from fastfedpg.federation.transport.flower_http import client, said
 
 APP = Path(__file__).parent / "app"
@@ -104,6 +103,7 @@ class SuperLinkEngine:
                 node = waiting.pop(head.metadata.reply_to_message_id, None)
                 if node is None:
                     continue
+                self.pace.came()
                 yield Answer(node, self._content(head, tree))
             if waiting and time.monotonic() - looked > LOOK_SECONDS:
                 looked, now = time.monotonic(), self.nodes()
@@ -127,27 +127,14 @@ class SuperLinkEngine:
         return {one.name: node for node, one in parcels.items()}
 
     def _content(self, head: object, tree: object) -> bytes | Failure:
-        """The bytes of an answer, which are gone from the SuperLink when they are here."""
+        """The bytes of an answer, or why there are none."""
         if head.HasField("error"):  # type: ignore[attr-defined]
             code, reason = head.error.code, head.error.reason  # type: ignore[attr-defined]
             return Failure(reason if code == SILENT else f"Flower's error {code}: {reason}")
-        name, end = leaf(tree), time.monotonic() + TASK_SECONDS  # type: ignore[arg-type]
-        while True:
-            found = self.runtime.PullObject(PullObjectRequest(node=self.here, run_id=self.run, object_id=name))
-            if found.object_available:
-                break
-            if not found.object_found or time.monotonic() > end:
-                return Failure("its answer was not sent to the end")
-            time.sleep(0.01)
-        self.runtime.ConfirmMessageReceived(
-            ConfirmMessageReceivedRequest(node=self.here, run_id=self.run, message_object_id=tree.object_id)  # type: ignore[attr-defined]
-        )
-        if len(found.object_content) > self.limit:
-            return Failure(f"its answer has {len(found.object_content):,} bytes; the limit is {self.limit:,}")
         try:
-            return opened(name, found.object_content)
+            return take(self.runtime, self.here, self.run, tree, self.limit)  # type: ignore[arg-type]
         except ValueError as error:
-            return Failure(f"its answer is {error}")
+            return Failure(f"its answer: {error}")
 
     def close(self) -> None:
         """The run is over."""
