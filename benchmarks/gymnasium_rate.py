@@ -1,12 +1,12 @@
 """Useful steps per second with a policy in the loop: ours, and every way that a user of Gymnasium or gymnax has.
 
 All play the same policy with the same theta in the same environment, and take turns in one run, so that a busy machine
-slows all. Rivals are plain loops: choose, step, and keep what was seen, in Gymnasium's synchronous, asynchronous and,
-where there is one, built-in vector environment, by the policy's NumPy half; and in gymnax compiled, by its JAX half.
-Ours is a batch of lanes in which episodes follow each other, as `ppo` plays them, with all that such a call costs: of
-Gymnasium's single environments in processes, and of gymnax's, compiled. Built-in vector environments have one seed for
-all, and ours are a function of each trajectory's own, so there is none of those. A step that only begins another
-episode does not count, for anybody.
+slows all; where others use it as well, the rates per second of CPU time say more. Rivals are plain loops: choose,
+step, and keep what was seen, in Gymnasium's synchronous, asynchronous and, where there is one, built-in vector
+environment, by the policy's NumPy half; and in gymnax compiled, by its JAX half. Ours is a batch of lanes in which
+episodes follow each other, as `ppo` plays them, with all that such a call costs: of Gymnasium's single environments in
+processes, and of gymnax's, compiled. Built-in vector environments have one seed for all, and ours are a function of
+each trajectory's own, so there is none of those. A step that only begins another episode does not count, for anybody.
 
     python benchmarks/gymnasium_rate.py --seconds 0.3 --rounds 7
 """
@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from measuring import ratio
+from our_run import cpu
 
 from fastfedpg import policies
 from fastfedpg.envs.gymnax import gymnax_environments
@@ -50,6 +51,9 @@ CASES = {
 
 SIZES = {"sync": (8, 32), "async": (2, 8), "built-in": (8, 64, 512)}
 """How many environments each kind of vector has."""
+
+LEAST = 0.2
+"""Seconds of CPU in a turn: those of other processes are counted in hundredths."""
 
 LANES = 256
 """How many are played at once in gymnax, by either side; of Gymnasium's environments ours are 16."""
@@ -141,11 +145,14 @@ def contenders(name, policy, theta, cores, ends):
 
 
 def rate(run, seconds):
-    """Steps per second over a while."""
-    steps, start = 0, time.perf_counter()
-    while (now := time.perf_counter() - start) < seconds or not steps:
-        steps += run()
-    return steps / now
+    """Steps per second over a while, and per second of the processor's, this process's and its children's."""
+    steps, start, before = 0, time.perf_counter(), cpu()
+    while True:
+        while (now := time.perf_counter() - start) < seconds or not steps:
+            steps += run()
+        if (spent := cpu() - before) >= LEAST:
+            return steps / now, steps / spent
+        seconds += now
 
 
 def main():
@@ -167,13 +174,14 @@ def main():
             for run in runs.values():
                 run()
             turns = np.array([[rate(run, args.seconds) for run in runs.values()] for _ in range(args.rounds)])
-        print(f"{case}, {cores} cores: useful steps per second, medians, and ours over each, with 95% intervals")
-        mine = [who for who in runs if who.startswith("ours")]
-        print(f"{'':16}{'steps/s':>12}" + "".join(f"{who:>26}" for who in mine))
-        for who, column in zip(runs, turns.T, strict=True):
-            ratios = [ratio(turns[:, list(runs).index(x)], column) for x in mine] if who not in mine else []
+        print(f"{case}, {cores} cores, {args.rounds} turns: useful steps, medians, and ours over each, 95%")
+        print(f"{'':12}{'per second':>12}{'per CPU s':>12}{'by time':>20}{'by CPU time':>20}")
+        for who, column in zip(runs, turns.transpose(1, 2, 0), strict=True):
+            mine = turns[:, list(runs).index("ours, gymnax" if who == "gymnax" else "ours")].T
+            ratios = [] if who.startswith("ours") else map(ratio, mine, column)
             words = [f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in ratios]
-            print(f"{who:16}{np.median(column):>12,.0f}" + "".join(f"{word:>26}" for word in words), flush=True)
+            medians = "".join(f"{np.median(x):>12,.0f}" for x in column)
+            print(f"{who:12}{medians}" + "".join(f"{word:>20}" for word in words), flush=True)
 
 
 if __name__ == "__main__":
