@@ -60,8 +60,8 @@ def compare(
     Example:
         >>> from fastfedpg import compare, fast_fedpg, problems
         >>> report = compare(problems.compromise(), {"mine": fast_fedpg(0.5, H=10), "fedavg_pg": "fedavg_pg"}, rounds=9)
-        >>> [line.label for line in report.lines]
-        ['mine', 'fedavg_pg']
+        >>> print(*(line.label for line in report.lines))
+        mine fedavg_pg
     """
     if not isinstance(what, Comparison):
         if isinstance(what, Problem):
