@@ -279,7 +279,7 @@ def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str
     if kind in ("problem", "policy"):
         read[f"{kind}_args"] = args
         return
-    takes = choices.parameters(kind, said) if said not in (None, AUTO) else {}
+    takes = choices.parameters(kind, said) if said is not None else {}
     for name, value in args.items():
         if name not in takes:
             raise InputError(f"{where}: {unknown(f'argument of {kind} {said!r}', name, takes)}")
