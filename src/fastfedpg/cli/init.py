@@ -38,6 +38,8 @@ EXAMPLE = "fastfedpg init my.toml --problem gym:CartPole-v1 --policy mlp --oracl
 def init(arguments: list[str], console: Console, errors: Console) -> int:
     """Write a commented TOML file with every setting of a run, to be edited."""
     config, (given,) = settings_for((InitFlags,), "fastfedpg init", arguments, example=EXAMPLE)
+    if config.algorithm == AUTO:
+        raise InputError("auto is decided when a run begins; fastfedpg advise says now which algorithm it would be")
     config.check()
     text = commented(_beside(config, given.file.parent))
     try:
@@ -78,7 +80,7 @@ def _choice(config: Config, kind: str) -> Iterator[str]:
     yield f"{off}[{kind}]"
     yield f"{off}{_line('name', name or 'NAME')}"
     yield ""
-    if name is None or name == AUTO:
+    if name is None:
         return
     takes, args = choices.takes(kind, name), config.choice(kind).args
     for k, parameter in takes.items():
