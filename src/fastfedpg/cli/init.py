@@ -114,5 +114,5 @@ def _beside(config: Config, folder: Path) -> Config:
     """The configuration with the files that it names as they are called from the new file's folder."""
     name = lambda path: os.path.relpath(path, folder)
     own = {k: v for k in ("problem", "theta0", "context") if (v := getattr(config, k)) is not None}
-    moved = {k: name(v) for k, v in own.items() if v.endswith((".npz", ".csv"))}
+    moved: dict[str, Any] = {k: name(v) for k, v in own.items() if v.endswith((".npz", ".csv"))}
     return replace(config, **moved, given=graph_files.renamed(config.given, name))

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -95,12 +96,12 @@ class Trackers:
     def add(self, round: int, values: Mapping[str, float]) -> None:
         """One record, to all."""
         for name, tracker in [*self.open.items()]:
-            self._attempt(name, lambda tracker=tracker: tracker.add(round, values))
+            self._attempt(name, partial(tracker.add, round, values))
 
     def close(self, state: str) -> None:
         """No more records."""
         for name, tracker in [*self.open.items()]:
-            self._attempt(name, lambda tracker=tracker: tracker.close(state))
+            self._attempt(name, partial(tracker.close, state))
 
     def _attempt(self, name: str, work: Callable[[], None]) -> None:
         try:
