@@ -33,6 +33,7 @@ USES = {
     "gymnax": f"{PLAY} gymnax:CartPole-v1 --agents 2",
     "mo": f"{PLAY} mo:mo-mountaincar-v0 --agents 2",
     "sumo": "import libsumo, sumo_rl",
+    "report": f"fastfedpg report {ROOT / 'docs' / 'studies' / 'speedup'} --out page.html",
     "docs": "import mkdocs, mkdocstrings",
     "federation": "fastfedpg federate --problem compromise --agents 2 --rounds 1 --out run",
     "tensorboard": "fastfedpg run --problem compromise --rounds 2 --track tensorboard --out run",
