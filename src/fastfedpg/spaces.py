@@ -53,7 +53,7 @@ Space: TypeAlias = Discrete | MultiDiscrete | Box
 def box(width: int | tuple[int, ...], low: float = -math.inf, high: float = math.inf) -> Box:
     """A box with the same bounds on every side; of an array that is laid flat, such as an image, by its shape.
 
-    Example:
+    Examples:
         >>> box(2, 0, 1)
         Box(low=(0, 0), high=(1, 1), shape=())
         >>> box((8, 8, 3), 0, 255).width

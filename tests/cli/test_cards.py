@@ -10,9 +10,10 @@ from conformance_rows import TABLE, H, d
 from fastfedpg.cli import cards
 from fastfedpg.experiment import choices
 from fastfedpg.runtime.costs import Line
-from fastfedpg.tables import ALGORITHMS
+from fastfedpg.tables import ALGORITHMS, PROBLEMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "rivals.md"
+PROBLEM_CARDS = PAGE.with_name("problem-cards.md")
 ROWS = {name: TABLE[name] for name in ALGORITHMS if name in TABLE}
 ROWS |= {name: TABLE[f"{name}-{kind}"] for name, kind in (("scaffold_pg", "II"), ("pavg", "natural"), ("qavg", "V"))}
 """Those of the conformance table that are written down for the settings of a card."""
@@ -95,3 +96,13 @@ def test_the_page_has_todays_cards_and_costs(capsys):
         assert len(said.splitlines()) > len(ALGORITHMS)
         shown = f"```\n$ fastfedpg list {flag}\n" if before == "output" else ""
         assert f"<!-- {before}: fastfedpg list {flag} -->\n{shown}{said}\n{after}" in page
+
+
+def test_the_page_of_problems_has_todays_cards(capsys):
+    """A card for each problem, in the table's order; `python docs/outputs.py docs/problem-cards.md` puts them there."""
+    assert command("list", "--cards", "problems") == 0
+    said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip("\n")
+    assert re.findall("^### (.+)$", said, flags=re.M) == list(PROBLEMS)
+    (shown,) = re.findall("^<!-- markdown: .+ -->\n(.*)\n<!-- end -->", PROBLEM_CARDS.read_text(), flags=re.M | re.S)
+    assert shown == said
+    assert command("list", "--cards", "agents") == 2

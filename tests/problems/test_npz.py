@@ -168,6 +168,11 @@ BAD = {
     "grid: a list of moves": ({"grid": grid(moves=[[0, 1]])}, "grid: moves is [[0, 1]]; it must be an object"),
     "grid: arriving": ({"grid": grid(arriving=[[0, 1, 2]])}, "arriving must have 2 rows, one for each agent, of 3"),
     "grid: arriving nowhere": ({"grid": grid(arriving=[[0, 1, 2], [0, 1, float("nan")]])}, "finite numbers"),
+    "grid: a fence outside": ({"grid": grid(fences=[[2, 3]])}, "grid: fences has 3, which lies outside 0 to 2"),
+    "grid: a fence far off": ({"grid": grid(fences=[[0, 2]])}, "grid: fences has [0, 2], which are no neighbours in 1"),
+    "grid: half a fence": ({"grid": grid(fences=[[0]])}, "grid: fences must be pairs of cells"),
+    "grid: a list of fences": ({"grid": grid(fences=[0, 1])}, "grid: fences is [0, 1]; it must be pairs of cells"),
+    "grid: paid for a number": ({"grid": grid(paid_for=3)}, "grid: paid_for must be words"),
 }  # fmt: skip
 
 

@@ -1,11 +1,13 @@
 """A result as people look at it: repr, to_frame, plot, and a metric's name that was mistyped."""
 
+import re
 import sys
 
 import numpy as np
 import pytest
 
 from fastfedpg import Config, InputError, Result, fast_fedpg, problems, run, simulate, with_oracle
+from fastfedpg.runtime.views import decades
 from fastfedpg.statistics import bootstrap
 
 pytest.importorskip("pandas")
@@ -105,3 +107,34 @@ def test_seeds_are_the_runs_own():
     found = simulate(problem, fast_fedpg(eta=0.5, H=2), rounds=1, seeds=2, first_seed=3)
     assert found.to_frame()["seed"].tolist() == [3, 3, 4, 4]
     assert run(Config("compromise", rounds=1, H=2, seeds=1, first_seed=5)).to_frame()["seed"].tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("ends", "major", "minor"),
+    [
+        ((0.02, 40), ["0.1", "1", "10"], []),
+        ((2, 30), ["10"], ["2", "3", "4", "6", "20", "30"]),
+        ((2e-7, 9e-7), [], ["2e-7", "3e-7", "4e-7", "6e-7"]),
+        ((5e-5, 4), ["1e-4", "1e-3", "1e-2", "1e-1", "1e0"], []),
+    ],
+)
+def test_numbers_of_a_logarithmic_axis_are_of_one_kind(ends, major, minor):
+    """Plain from 1e-4 to 1e5, else all are powers of ten; others than powers only where at most one power is in sight.
+
+    "10^{k}" is written as 1ek here.
+    """
+    axis = pytest.importorskip("matplotlib.figure").Figure().add_subplot()
+    axis.set_yscale("log")
+    axis.set_ylim(*ends)
+    decades(axis.yaxis)
+    axis.figure.draw_without_rendering()
+    for expected, labels in ((major, axis.yaxis.get_majorticklabels()), (minor, axis.yaxis.get_minorticklabels())):
+        shown = [label.get_text() for label in labels if ends[0] <= label.get_position()[1] <= ends[1]]
+        powers = [
+            re.sub(r"\$\\mathdefault\{(?:(\d)\\times)?10\^\{(-?\d+)\}\}\$", _power, word) for word in shown if word
+        ]
+        assert powers == expected
+
+
+def _power(found):
+    return f"{found[1] or 1}e{found[2]}"

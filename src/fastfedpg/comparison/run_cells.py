@@ -57,7 +57,7 @@ def compare(
         show, note: hear of progress, and of what a person should know.
         settings: any settings of a Comparison (budget, tune, …) and of a Config (rounds, seeds, oracle, B, …).
 
-    Example:
+    Examples:
         >>> from fastfedpg import compare, fast_fedpg, problems
         >>> report = compare(problems.compromise(), {"mine": fast_fedpg(0.5, H=10), "fedavg_pg": "fedavg_pg"}, rounds=9)
         >>> print(*(line.label for line in report.lines))

@@ -28,7 +28,7 @@ def with_context(environments: Environments, context: Any) -> Environments:
         environments: N agents.
         context: (N, c) finite numbers, a row for each agent; of the order of 1, since nothing scales them.
 
-    Example:
+    Examples:
         >>> from fastfedpg.envs.catalogue.point_mass import point_mass
         >>> with_context(point_mass(agents=2), [[0.0], [1.0]]).observations.width
         5

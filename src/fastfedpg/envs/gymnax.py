@@ -37,7 +37,7 @@ def gymnax_environments(
     Episodes end where the environment terminates, or are cut by K: gymnax's own time limit is the horizon, and is
     neither a termination nor a new start.
 
-    Example:
+    Examples:
         >>> middle = lambda o, a, new, r, done: r - abs(new[0])
         >>> gymnax_environments("CartPole-v1", [middle, lambda o, a, new, r, done: r]).N
         2

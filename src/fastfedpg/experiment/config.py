@@ -32,7 +32,7 @@ SOURCE = "source_sha256"
 class Config(RunSettings):
     """A problem, an algorithm, an oracle and a policy by name, what they are given, and how they are run.
 
-    Example:
+    Examples:
         >>> Config("compromise", {"mid": 0.7}, algorithm="fedavg_pg", eta=0.5).choice("algorithm").args["eta"]
         0.5
     """

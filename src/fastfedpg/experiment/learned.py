@@ -176,7 +176,7 @@ def load(folder: Path | str, seed: int | None = None, agent: int | None = None) 
         seed: which of the run's seeds; its first unless given.
         agent: whose policy, where every agent has its own; and whose problem it is evaluated in.
 
-    Example:
+    Examples:
         >>> import fastfedpg as ff, tempfile
         >>> out = tempfile.mkdtemp()
         >>> result = ff.run(ff.Config("compromise", rounds=2), f"{out}/my-run")

@@ -20,7 +20,7 @@ def share(i: int, N: int, m: int) -> Weights:
     length 1: w_j = (1 - w_1 - … - w_(j-1)) (1 - u_j^(1/(m-j))), and w_m is what is left. A uniform u makes a uniform w,
     so each part of the simplex has its share of the agents. With m = 2 they are midpoints, w_2 = (i + 1/2) / N.
 
-    Example:
+    Examples:
         >>> [share(i, 2, 2) for i in range(2)]
         [(0.75, 0.25), (0.25, 0.75)]
     """

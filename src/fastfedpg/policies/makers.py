@@ -61,7 +61,7 @@ def log_linear(
         normalise: whether phi is given normalised observations.
         log_std, learn_std, squash: as `fastfedpg.policies.heads.Gaussian` has them; for actions of a Box.
 
-    Example:
+    Examples:
         >>> from fastfedpg.spaces import Discrete, box
         >>> log_linear(lambda x: x**2, box(3), Discrete(4)).size
         12

@@ -19,7 +19,7 @@ def make(
 ) -> Policy:
     """The policy `name` of `POLICIES`, or a user's own; settings are values, or words for them.
 
-    Example:
+    Examples:
         >>> from fastfedpg.spaces import Discrete, box
         >>> make("mlp", box(4), Discrete(2), settings={"hidden": "8x8"}).size
         130

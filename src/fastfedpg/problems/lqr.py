@@ -36,7 +36,7 @@ class LQRProblem(LQRArrays):
         F0: (m, n) stable gain to start from. Unless given, 0 where that is stable, else the best gain for the cost
             x'x + 100 u'u, which depends on A, B and gamma alone and hardly steers.
 
-    Example:
+    Examples:
         >>> p = LQRProblem(A=[[1]], B=[[1]], Q=[[[1]], [[3]]], R=[[[2]], [[2]]], Sigma0=[[1]], gamma=0.5)
         >>> p.N, p.n, p.m, p.F0.tolist()
         (2, 1, 1, [[0.0]])

@@ -39,7 +39,7 @@ class TabularProblem(TabularArrays):
         gamma: discount factor in [0, 1).
         reward_range: (lo, hi) of the rewards; results are reported in these units.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> p = TabularProblem(P=np.ones((1, 2, 1)), reward=[[[1, 0]], [[0, 1]]], rho=[1], gamma=0.5)
         >>> p.N, p.S, p.A, p.shared

@@ -15,7 +15,7 @@ def with_oracle(problem: AnyProblem, oracle: str = "exact", tau: float = 0.0, **
 
     What the agents share is a closure; what differs between them, their costs and perhaps their dynamics, is the task.
 
-    Example:
+    Examples:
         >>> from fastfedpg import problems
         >>> with_oracle(problems.compromise(), "gpomdp", B=8, K=20, baseline="leave-one-out").N
         2

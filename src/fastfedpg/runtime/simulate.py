@@ -53,7 +53,7 @@ def simulate(
         sweep: settings to vmap over, for example step sizes (E,); results then have the leading axes (E, seeds).
         tick: hears about twice a second how many rounds are done.
 
-    Example:
+    Examples:
         >>> from fastfedpg import fast_fedpg, problems, simulate
         >>> p = problems.with_oracle(problems.compromise(), "exact")
         >>> result = simulate(p, lambda eta: fast_fedpg(eta, H=10), rounds=5, sweep=[0.1, 0.5])

@@ -90,7 +90,7 @@ def thermostats(agents: int = 32, gamma: float = 0.97, least: float = 0.02, most
 def trace(control: Control, days: int, seed: Int[Array, ""] | int, first: Int[Array, ""] | int = 0) -> Hour:
     """Days in an office, hour by hour, from midnight of day `first` of the year; the weather depends on the seed alone.
 
-    Example:
+    Examples:
         >>> year = trace(setback(21.0), 365, 0)
         >>> kWh, degree_hours = year.energy.sum(), year.outside(21.0).sum()
     """
