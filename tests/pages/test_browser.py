@@ -40,8 +40,11 @@ def browser(tmp_path):
 
 
 def soon(what) -> bool:
-    """Whether it comes true within ten seconds: a browser draws when it has time."""
-    return any(what() or time.sleep(0.1) for _ in range(100))
+    """Whether it comes true within a minute: a browser draws when it has time, on a busy machine late."""
+    end = time.monotonic() + 60
+    while not (found := bool(what())) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
 
 
 CHART = "const chart = document.querySelectorAll('.js-plotly-plot')[arguments[0]]; "
@@ -96,6 +99,8 @@ def test_a_page_loads_answers_and_asks_for_nothing(browser, made):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     wide = lambda: run("return document.documentElement.scrollWidth")
     assert soon(lambda: wide() <= 390), f"{wide()} pixels: something stands out of a phone's page"
+    drawn = lambda: run(every + "return charts.map(c => c.querySelector('.main-svg').getBoundingClientRect().width)")
+    assert soon(lambda: max(drawn()) <= 390), f"{drawn()} pixels: a chart is cut off instead of drawn anew"
 
     assert browser.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
