@@ -77,7 +77,7 @@ def _rows(
         )
     shown = [plotted.plain(name if len(name) < 24 else name[:22] + "…") for name in names]
     layout = {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 84, "pad": 2},
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 84, "pad": 2},
         "xaxis": {"title": {"text": unit}},
         "yaxis": {"tickvals": rows.tolist(), "ticktext": shown, "range": [len(names) - 0.5, -0.5], "zeroline": False},
     }
@@ -112,7 +112,7 @@ def _side_by_side(
     data = [{**trace, "x": x.tolist(), "text": says, "hovertemplate": "%{text}: %{y:.4g}"} for trace in data]
     below = f"the {len(first):,} agents, in the order of their returns under the first method"
     layout = {
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 84, "pad": 2},
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 84, "pad": 2},
         "xaxis": {"title": {"text": below}},
         "yaxis": {"title": {"text": unit}},
     }
@@ -126,14 +126,16 @@ def said(label: str, values: np.ndarray, names: Sequence[str], marks: Mapping[st
         gains = mean - marks[START]
         most, least = int(np.argmax(gains)), int(np.argmin(gains))
         who = "every agent gains" if (gains > 0).all() else f"{int((gains > 0).sum())} of {len(gains)} agents gain"
-        words.append(
-            f"under {label} {who} on the start: {names[most]} most ({gains[most]:+.4g}), {names[least]} least "
-            f"({gains[least]:+.4g})"
-        )
+        ends = f"{names[most]} most ({gains[most]:+.4g}), {names[least]} least ({gains[least]:+.4g})"
+        if f"{gains[most]:+.4g}" == f"{gains[least]:+.4g}":
+            ends = f"all alike ({gains[most]:+.4g})"
+        words.append(f"under {label} {who} on the start: {ends}")
     if ALONE in marks:
         price = marks[ALONE] - mean
         most = int(np.argmax(price))
+        alike = f"{price.min():.4g}" == f"{price.max():.4g}"
+        who = "all pay alike" if alike else f"{names[most]} pays most"
         words.append(
-            f"{names[most]} pays most for having one policy in common: {price[most]:.4g} less than its own best"
+            f"{who} for having one policy in common: {price[most]:.4g} less than {'their' if alike else 'its'} own best"
         )
     return "; ".join(words)

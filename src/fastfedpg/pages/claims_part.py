@@ -105,7 +105,7 @@ def _tightness(rows: Sequence[Mapping[str, Any]]) -> Chart:
             }
         )
     layout = {
-        "margin": {"l": 8, "r": 8, "t": 12, "b": 96, "pad": 2},
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 96, "pad": 2},
         "showlegend": True,
         "xaxis": {"type": "log", "title": {"text": "right side over left side"}},
         "yaxis": {"autorange": "reversed"},

@@ -68,7 +68,7 @@ def small(methods: Sequence[Method], name: str, title: str, words: str) -> Chart
     axis = next(iter(methods[0].x))
     data = [trace for k, m in enumerate(methods) for trace in _traces(k, m, axis, shown[k])]
     layout = {
-        "margin": {"l": 8, "r": 8, "t": 12, "b": 64, "pad": 2},
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 64, "pad": 2},
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": title}, "type": _scale(name, shown)},
         "showlegend": len(methods) > 1,

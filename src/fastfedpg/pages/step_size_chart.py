@@ -62,7 +62,7 @@ def sensitivity(tried: Mapping[str, Tried], shared: bool) -> Chart:
     every = sorted({float(e) for x in tried.values() for e in x.eta})
     all_positive = all((x.values[np.isfinite(x.values)] > 0).all() for x in tried.values())
     layout = {
-        "margin": {"l": 8, "r": 8, "t": 12, "b": 64, "pad": 2},
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 64, "pad": 2},
         "xaxis": {
             "type": "log",
             "title": {"text": "step size"},

@@ -11,7 +11,7 @@ from fastfedpg.pages.curve_charts import BYTES, ROUNDS, SECONDS, Method
 from fastfedpg.pages.look_up import Costs
 from fastfedpg.pages.recorded import Told
 
-MARGIN = {"l": 8, "r": 8, "t": 12, "b": 70, "pad": 2}
+MARGIN = {"l": 8, "r": 8, "t": 30, "b": 70, "pad": 2}
 
 
 def _number(row: Mapping[str, str], name: str) -> float:
