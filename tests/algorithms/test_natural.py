@@ -145,7 +145,10 @@ def test_a_batch_serves_all_sweeps():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"problem": "lqr"}, "needs log_prob or tabular, .*; these do: reinforce, gpomdp, actor_critic, ppo, exact"),
+        (
+            {"problem": "lqr"},
+            "needs log_prob or tabular, .*; these do: reinforce, gpomdp, actor_critic, ppo, .*, exact",
+        ),
         ({"sweeps": 0}, "sweeps = 0, cg_steps = 20; there must be at least 1"),
         ({"rho": 0.0}, "rho = 0; it must be positive"),
     ],

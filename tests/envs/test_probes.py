@@ -27,12 +27,15 @@ GAMMA, K = 0.7, 2  # probes of one step have ended before the second
 M, B = 1500, 32  # estimates that are averaged, and the episodes of each
 TASKS = np.array([1.0, 0.5])
 
+FEW = (12, 12)
+"""Units of a critic: probes are learned by few."""
+
 ORACLES = {
     "reinforce": ("reinforce", {}),
     "gpomdp": ("gpomdp", {}),
     "leave-one-out": ("gpomdp", {"baseline": "leave-one-out"}),
-    "critic, lam 1": ("actor_critic", {"lam": 1.0}),
-    "critic, lam .95": ("actor_critic", {"lam": 0.95}),
+    "critic, lam 1": ("actor_critic", {"lam": 1.0, "critic_hidden": FEW}),
+    "critic, lam .95": ("actor_critic", {"lam": 0.95, "critic_hidden": FEW}),
 }
 KINDS = {
     "linear": lambda actions: linear(box(1), actions),
@@ -175,14 +178,6 @@ def away(found, exact):
     return (np.abs(found.mean(axis=1) - exact) / (error + 1e-9)).max()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_networks():
-    """Probes are learned by few units."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(critic, "HIDDEN", (12, 12))
-        yield
-
-
 @pytest.fixture(scope="module")
 def knowing():
     """Critics that have seen the linear policy play."""
@@ -315,7 +310,7 @@ def test_what_stands_after_the_end_has_no_weight(mutant, monkeypatch):
 
 BEST = {"by_action": 0.75, "by_first_action": GAMMA * 0.75, "by_observation": 0.75, "by_force": -0.0625}
 LEARN = {
-    "by_action": ("table", centralised_pg(4.0), "actor_critic", {"lam": 1.0}),
+    "by_action": ("table", centralised_pg(4.0), *ORACLES["critic, lam 1"]),
     "by_first_action": ("linear", centralised_pg(6.0), "gpomdp", {"baseline": "leave-one-out"}),
     "by_observation": ("mlp", fast_fedpg(1.0, 4), "reinforce", {}),
     "by_force": ("squashed", centralised_pg(0.3), "gpomdp", {"baseline": "leave-one-out"}),

@@ -25,10 +25,8 @@ SPARSE = ref.sparse_problem(seed=51)
 K, B, M = 2, 8, 4000
 
 
-@pytest.fixture(autouse=True)
-def small_networks(monkeypatch):
-    """Nothing here needs a large critic."""
-    monkeypatch.setattr(critic, "HIDDEN", (8, 8))
+FEW = (8, 8)
+"""Units of a critic: nothing here needs a large one."""
 
 
 def tabular(problem):
@@ -79,7 +77,7 @@ def test_means_are_the_exact_truncated_gradients(problem, tau):
         "reinforce": with_policy(recorded, policy, "reinforce", tau, K, B=B),
         "gpomdp": with_policy(recorded, policy, "gpomdp", tau, K, B=B),
         "leave-one-out": with_policy(recorded, policy, "gpomdp", tau, K, B=B, baseline="leave-one-out"),
-        "critic": with_policy(recorded, policy, "actor_critic", tau, K, B=B, lam=1.0),
+        "critic": with_policy(recorded, policy, "actor_critic", tau, K, B=B, lam=1.0, critic_hidden=FEW),
     }
     exact = with_oracle(problem, "truncated", tau, K=K)
     kept = saying(made["critic"].oracle(None))
@@ -145,7 +143,7 @@ SMALL = ref.small_problem(N=3, S=3, A=2, seed=55)
 RUNS = {
     "reinforce": ("reinforce", {}, fast_fedpg(0.5, 2)),
     "leave-one-out": ("gpomdp", {"baseline": "leave-one-out"}, scaffold_pg(0.5, 2, everybody=False)),
-    "critic": ("actor_critic", {"lam": 0.5}, fast_fedpg(0.5, 2)),
+    "critic": ("actor_critic", {"lam": 0.5, "critic_hidden": FEW}, fast_fedpg(0.5, 2)),
 }
 
 

@@ -16,8 +16,6 @@ from fastfedpg.kinds import SIZES
 from fastfedpg.oracles.played import Game, Weighed, checked, oracle_of
 from fastfedpg.parameters import Parameter, read_parameter
 
-HIDDEN = (64, 64)
-
 
 class Critic(NamedTuple):
     """What an agent keeps: the network, its optimiser's state, and the units of the first costs-to-go that differed."""
@@ -35,7 +33,7 @@ def actor_critic(
     lam: float = 0.95,
     critic_eta: float = 3e-3,
     critic_steps: int = 8,
-    critic_hidden: tuple[int, ...] | str = HIDDEN,
+    critic_hidden: tuple[int, ...] | str = (64, 64),
     gamma_weights: bool = True,
     segments: bool = False,
 ) -> Oracle:
@@ -116,9 +114,7 @@ def adam_of(eta: float, who: str) -> Any:
 
 def sizes(critic_hidden: tuple[int, ...] | str) -> tuple[int, ...]:
     """Of a critic's hidden layers, which may be words."""
-    found: tuple[int, ...] = read_parameter(
-        "critic_hidden", Parameter("critic_hidden", SIZES, HIDDEN, ""), critic_hidden
-    )
+    found: tuple[int, ...] = read_parameter("critic_hidden", Parameter("critic_hidden", SIZES, None, ""), critic_hidden)
     if any(n < 1 for n in found):
         raise InputError(f"critic_hidden = {critic_hidden}; each layer has at least 1 unit, as in 64x64")
     return found
