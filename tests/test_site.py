@@ -118,6 +118,7 @@ def walk(page, capsys, skip=()):
 def test_a_tutorial_does_what_it_says(page, tmp_path, monkeypatch, capsys):
     """Every file, command and example of it. In `make test` the next test has what is quick."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")  # as the pages are made
     monkeypatch.syspath_prepend(str(tmp_path))
     walk(page, capsys)
 
