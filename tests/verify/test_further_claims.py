@@ -119,3 +119,6 @@ def test_T4_sees_noise_that_rounds_share(subject, monkeypatch):
         row = decided([identity.cross_terms(subject, first, second._replace(**again))], AMONG)[0]
         assert row.verdict == FAIL
         assert row.margin.mean[-1] == pytest.approx(much, abs=0.25)
+    one = lambda round: type(round)(*(np.repeat(x[:1], len(x), axis=0) for x in round))
+    row = decided([identity.cross_terms(subject, one(first), one(second))], AMONG)[0]
+    assert row.verdict == FAIL  # one noise for all seeds

@@ -44,7 +44,7 @@ class Hunted(NamedTuple):
 def errors(row: Row) -> str:
     """How many standard errors the farthest of its means is from zero."""
     assert row.margin is not None
-    return f"{np.abs(row.margin.mean / row.margin.error).max():.1f} errors"
+    return f"{np.abs(row.margin.distance).max():.1f} errors"
 
 
 def small(first_seed: int = 0) -> Subject:

@@ -36,6 +36,12 @@ class Estimate(NamedTuple):
         half = stdtrit(self.degrees, 1 - level / 2) * self.error
         return self.mean - half, self.mean + half
 
+    @property
+    def distance(self) -> np.ndarray:
+        """From zero, in standard errors; infinite where there is no error and something is there."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.mean == 0, 0.0, self.mean / self.error)
+
 
 def exactly(value: Any) -> Estimate:
     """A number without noise."""
@@ -178,10 +184,10 @@ def _equal(row: Row, low: np.ndarray, high: np.ndarray) -> Row:
 
 def zero(name: str, says: str, found: Estimate, matters: float) -> Row:
     """A claim that means are zero; `matters` is a difference that would matter."""
-    worst = int(np.argmax(np.abs(found.mean) / np.where(found.error > 0, found.error, np.inf)))
-    at, error = float(np.abs(found.mean[worst])), float(found.error[worst])
-    note = f"the farthest from zero is {at / error:.1f} standard errors away" if error else ""
-    return Row(name, says, at, matters, found, bound=False, equal=True, note=note)
+    far = np.abs(found.distance)
+    worst = int(np.argmax(far))
+    note = f"the farthest from zero is {far[worst]:.1f} standard errors away" if found.error[worst] else ""
+    return Row(name, says, float(np.abs(found.mean[worst])), matters, found, bound=False, equal=True, note=note)
 
 
 def slope(x: np.ndarray, values: np.ndarray) -> Estimate:
