@@ -1,6 +1,6 @@
 """Policies on their grid: what is done in each cell, over where that leads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ COLUMNS = 4
 """Panels side by side, at most."""
 WALL = "#4d4d4d"
 TIME = "share of discounted time in a cell"
+RARE = 0.1
+"""What is done less often is not drawn."""
 
 
 def policies(path: Path, outcomes: Sequence[Outcome], problem: TabularProblem, title: str) -> list[Path]:
@@ -73,9 +75,7 @@ def draw_policies(axes: Sequence[Any], problem: TabularProblem, thetas: Sequence
     canvas.bar(image, axes, TIME)
 
 
-def policy_map(
-    axis: Any, problem: TabularProblem, theta: np.ndarray, threshold: float = 0.1, most: float | None = None
-) -> Any:
+def policy_map(axis: Any, problem: TabularProblem, theta: np.ndarray, most: float | None = None) -> Any:
     """One policy on its grid: arrows as long as an action is probable, over where the agents then spend their time.
 
     Where states share a cell, their times add up, and its arrows are their mean policy, weighted by that time.
@@ -84,21 +84,30 @@ def policy_map(
     time = tabular_exact.occupancy(problem, theta).mean(axis=0)
     where = per_cell(problem, time)
     image = axis.imshow(where, cmap=shades(), vmin=0, vmax=most or where.max())
-    for cell, done in enumerate(cell_policy(problem, theta, time)):
-        row, column = divmod(cell, grid.columns)
-        if cell in grid.walls or np.isnan(done).any():
-            continue
-        for move in dict.fromkeys(grid.moves.values()):
-            p = sum(float(done[a]) for a, m in grid.moves.items() if m == move)
-            if p >= threshold and move == (0, 0):
-                _spot(axis, row, column, 0.13 * p, facecolor="black")
-            elif p >= threshold:
-                arrow(axis, row, column, 0.43 * p * np.array(move))
-        other = 1 - sum(float(done[a]) for a in grid.moves)
-        if other >= threshold:
-            _spot(axis, row, column, 0.3 * other, facecolor="none", edgecolor="black", linewidth=1)
+    for row, column, move, p in likely_moves(problem, theta, time):
+        if move is None:
+            _spot(axis, row, column, 0.3 * p, facecolor="none", edgecolor="black", linewidth=1)
+        elif move == (0, 0):
+            _spot(axis, row, column, 0.13 * p, facecolor="black")
+        else:
+            arrow(axis, row, column, 0.43 * p * np.array(move))
     furnish(axis, grid)
     return image
+
+
+def likely_moves(
+    problem: TabularProblem, theta: np.ndarray, time: np.ndarray
+) -> Iterator[tuple[int, int, tuple[int, int] | None, float]]:
+    """(row, column, move, its probability) of all that is not rare; the move is None for actions that are no moves."""
+    grid = grid_of(problem)
+    for cell, done in enumerate(cell_policy(problem, theta, time)):
+        if cell in grid.walls or np.isnan(done).any():
+            continue
+        shares: dict[tuple[int, int] | None, float] = dict.fromkeys(grid.moves.values(), 0.0)
+        for action, move in grid.moves.items():
+            shares[move] += float(done[action])
+        shares[None] = 1 - sum(shares.values())
+        yield from ((*divmod(cell, grid.columns), move, p) for move, p in shares.items() if p >= RARE)
 
 
 def per_cell(problem: TabularProblem, values: np.ndarray) -> np.ndarray:

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from fastfedpg.draw.policy_maps import TIME, cell_policy, explanation, grid_of, per_cell
+from fastfedpg.draw.policy_maps import TIME, explanation, grid_of, likely_moves, per_cell
 from fastfedpg.pages import plotted
 from fastfedpg.pages.blocks import Chart
 from fastfedpg.problems import TabularProblem, tabular_exact
 
-THRESHOLD = 0.1
-"""What is done less often is not drawn."""
 REACH, HEAD = 0.42, 0.16
 """Of an arrow that is certain, in cells; and of its head's sides."""
 SHADES = [[0, "rgba(86,180,233,0)"], [1, "rgba(86,180,233,0.9)"]]
@@ -78,26 +76,19 @@ def _slider(rounds: Sequence[int]) -> dict[str, Any]:
 
 def _layers(problem: TabularProblem, theta: np.ndarray, most: float) -> list[dict[str, Any]]:
     """Shades, arrows, dots and rings: three traces, whatever the policy is."""
-    grid = grid_of(problem)
     time = tabular_exact.occupancy(problem, theta).mean(axis=0)
     where = per_cell(problem, time)
     x: list[float | None] = []
     y: list[float | None] = []
     dots: list[tuple[float, float, float, str]] = []
-    for cell, done in enumerate(cell_policy(problem, theta, time)):
-        row, column = divmod(cell, grid.columns)
-        if cell in grid.walls or np.isnan(done).any():
-            continue
-        for move in dict.fromkeys(grid.moves.values()):
-            p = sum(float(done[a]) for a, m in grid.moves.items() if m == move)
-            if p >= THRESHOLD and move == (0, 0):
-                dots.append((column, row, 3 + 6 * p, "circle"))
-            elif p >= THRESHOLD:
-                ends = _arrow(row, column, REACH * p * np.array(move, float) / np.hypot(*move))
-                x, y = [*x, *ends[0]], [*y, *ends[1]]
-        other = 1 - sum(float(done[a]) for a in grid.moves)
-        if other >= THRESHOLD:
-            dots.append((column, row, 5 + 12 * other, "circle-open"))
+    for row, column, move, p in likely_moves(problem, theta, time):
+        if move is None:
+            dots.append((column, row, 5 + 12 * p, "circle-open"))
+        elif move == (0, 0):
+            dots.append((column, row, 3 + 6 * p, "circle"))
+        else:
+            ends = _arrow(row, column, REACH * p * np.array(move, float) / np.hypot(*move))
+            x, y = [*x, *ends[0]], [*y, *ends[1]]
     shares = [plotted.numbers(row) for row in where]
     ink = {"color": plotted.GREY, "width": 2.2}
     columns = list(zip(*dots, strict=True)) or [(), (), (), ()]
