@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fastfedpg import InputError
-from fastfedpg.verify import agenda
+from fastfedpg.verify import agenda, report
 from fastfedpg.verify.claims import floors, structure
 from fastfedpg.verify.claims.floors import Sweep
 from fastfedpg.verify.verdict import (
@@ -115,6 +115,12 @@ def test_the_same_command_goes_on_after_ctrl_c(workplace, monkeypatch):
     assert len(calls) == 2
     names = lambda out: {path.name: path.read_bytes() for path in (workplace / out).iterdir()}
     assert names("out") == names("whole")
+    with monkeypatch.context() as patch:
+        with_parts(patch, first, interrupted)
+        patch.setattr(report, "code", lambda: "of yesterday")
+        assert told("--out", "older").code == 130
+    with_parts(monkeypatch, first, second)
+    assert told("--out", "older").code == 2  # other code is another report, whatever its version is
     with_parts(monkeypatch, first, interrupted)
     assert told("--out", "hurt").code == 130
     file = workplace / "hurt" / "parts" / "01.json"
@@ -122,7 +128,7 @@ def test_the_same_command_goes_on_after_ctrl_c(workplace, monkeypatch):
     with_parts(monkeypatch, first, second)
     assert told("--out", "hurt").code == 2
     assert told("--out", "hurt", "--overwrite").code == 0
-    assert (len(calls), names("hurt")) == (4, names("whole"))
+    assert (len(calls), names("hurt")) == (5, names("whole"))
     (workplace / "mine" / "parts").mkdir(parents=True)
     (workplace / "mine" / "parts" / "01.json").write_text("years of work")
     assert told("--out", "mine", "--overwrite").code == 2

@@ -1,7 +1,9 @@
 """A finished part of the work in a file, under its sum: what was measured is not measured again."""
 
+import hashlib
 import json
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +18,15 @@ Found: TypeAlias = tuple[list[Row], dict[str, Any]]
 """Rows, undecided, and what pictures show."""
 
 DRAWN: dict[str, Any] = {kind.__name__: kind for kind in (Sweep, Course)}
+
+
+@cache
+def code() -> str:
+    """A sum of this library's own code: between two releases it changes, and its version does not."""
+    found = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 def keep(file: Path, about: dict[str, Any], rows: list[Row], drawn: dict[str, Any] | None = None) -> None:

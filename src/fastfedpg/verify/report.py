@@ -24,7 +24,7 @@ from fastfedpg.verify import figures
 from fastfedpg.verify.agenda import Part, parts
 from fastfedpg.verify.claims.floors import TooLong
 from fastfedpg.verify.claims.lemmas import Unsettled
-from fastfedpg.verify.kept_parts import about_of, keep, kept
+from fastfedpg.verify.kept_parts import about_of, code, keep, kept
 from fastfedpg.verify.listening import listening
 from fastfedpg.verify.options import Show, VerifySettings
 from fastfedpg.verify.verdict import FAIL, FAMILY, NOT_APPLICABLE, UNDECIDED, Row, decided, open_question
@@ -85,7 +85,7 @@ def part_files(out: Path) -> list[Path]:
 def _about(settings: VerifySettings, title: str = "") -> dict[str, Any]:
     """What a part must have in common with the report that goes on from it."""
     file = Path((settings.problem or "").partition(":")[0])
-    about = {"settings": asdict(settings), "file": sum_of(file) if settings.problem else ""}
+    about = {"settings": asdict(settings), "file": sum_of(file) if settings.problem else "", "code": code()}
     found: dict[str, Any] = json.loads(json.dumps({**about, "versions": run_folder.versions(), "part": title}))
     return found
 
