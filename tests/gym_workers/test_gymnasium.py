@@ -29,6 +29,7 @@ from fastfedpg.gym_workers import adapter as gym
 from fastfedpg.gym_workers import mujoco, rollout
 from fastfedpg.gym_workers.adapter import environments
 from fastfedpg.gym_workers.flatten import described, writer
+from fastfedpg.gym_workers.shared_memory import part
 from own_envs import Doubled, Line, limited
 
 KEY = jax.random.key(3)
@@ -394,12 +395,25 @@ def test_one_agent_alone_has_nothing_of_the_others(make):
 
 
 def test_what_is_alike_is_built_once(make, tmp_path):
-    """Three agents made of the same: a process builds 4 environments for all, the one it looked at among them."""
+    """Three agents made of the same: a process builds 8 environments for all, the one it looked at among them."""
     factory = partial(own_envs.counted, tmp_path / "built")
     envs = make(factory, agents=3)
     for agent in range(3):
         played(envs, WALK, agent, THETA, KEY, 10, 3)
-    assert len((tmp_path / "built").read_text()) == 4
+    assert len((tmp_path / "built").read_text()) == 8  # ten trajectories are played in two parts
+    assert played(envs, WALK, 0, THETA, KEY, 2, 3).alive.shape == (2, 3)
+    assert len((tmp_path / "built").read_text()) == 8
+
+
+def test_no_more_are_built_than_are_played(make, tmp_path):
+    envs = make(partial(own_envs.counted, tmp_path / "built"), agents=1)
+    played(envs, WALK, 0, THETA, KEY, 2, 3)
+    assert len((tmp_path / "built").read_text()) == 2
+
+
+def test_parts_of_a_batch():
+    """At least four, so that a call is worth its while; at least two parts of five and more; at most sixteen."""
+    assert [part(B) for B in (1, 4, 8, 9, 16, 17, 32, 1000)] == [4, 4, 4, 8, 8, 16, 16, 16]
 
 
 def test_a_refusal_in_the_middle_is_remembered(make, tmp_path):
@@ -438,6 +452,7 @@ def test_a_policy_that_has_diverged_is_not_the_environments_fault(make, capfd):
 def test_choices_that_overflow_are_the_policys_fault():
     """Warnings are errors here, and none is given."""
     envs, beat = rollout.Singles(Line), [0, 0]
+    assert envs.get_ready(B=2, first=0) == 4
     out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones((2, 3), bool)
     wild = lambda theta, o, noise: np.exp(theta * (1 + 0 * noise)), lambda choice: choice, 0
     rollout.play(envs, wild, np.full(1, 1e3), np.zeros((2, 3, 1)), [0, 1], out, (-9, 9), beat)

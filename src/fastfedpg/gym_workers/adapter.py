@@ -88,9 +88,10 @@ def environments(
 
 
 class PickledAgent(NamedTuple):
-    """What an agent's environment is made of, pickled and in words, and how many episodes are played in it at once.
+    """What an agent's environment is made of, pickled and in words.
 
-    `wants` is what it says of its own reward, where it says anything.
+    `part` is how many episodes a vector environment plays at once, or 0; `wants` is what it says of its own reward,
+    where it says anything.
     """
 
     sent: Sent

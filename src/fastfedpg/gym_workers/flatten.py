@@ -7,7 +7,6 @@ import numpy as np
 
 from fastfedpg.errors import printable
 from fastfedpg.gym_workers.faults import Wrong
-from fastfedpg.gym_workers.shared_memory import PART
 
 
 def converted(space: Any) -> Any:
@@ -90,7 +89,7 @@ def described(env: Any) -> dict[str, Any]:
         "names": tuple(leaf.name for leaf in leaves(getattr(env, f"{kind}observation_space"))),
         "actions": converted(getattr(env, f"{kind}action_space")),
         "steps": getattr(getattr(env, "spec", None), "max_episode_steps", None),
-        "part": int(env.num_envs) if several else PART,
+        "part": int(env.num_envs) if several else 0,
         "native": _sendable(getattr(env, f"{kind}observation_space"), getattr(env, f"{kind}action_space")),
         "wants": printable(wants) if isinstance(wants := getattr(env, "wants", ""), str) else "",
         "fps": (getattr(env, "metadata", None) or {}).get("render_fps"),

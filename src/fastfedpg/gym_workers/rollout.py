@@ -8,7 +8,7 @@ import numpy as np
 
 from fastfedpg.gym_workers.faults import Refused, Wrong
 from fastfedpg.gym_workers.flatten import reader, row, writer
-from fastfedpg.gym_workers.shared_memory import PART, POLICY, RESETTING
+from fastfedpg.gym_workers.shared_memory import POLICY, RESETTING, part
 
 STEP = "(observation, reward, terminated, truncated, info)"
 Begun = list[tuple[int, int]]
@@ -17,15 +17,22 @@ TRUTHS = (bool, np.bool_)
 
 
 class Singles:
-    """PART environments of one agent, which take their steps together."""
+    """Environments of one agent, which take their steps together; more are made as a part asks for them."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self.envs = [make() for _ in range(PART)]
-        if len({id(env) for env in self.envs}) < PART:
-            raise Refused("its factory returns the same object each time; every call must make a new one")
-        self.size = PART
+        self.make, self.envs = make, [make()]
         self.read = reader(self.envs[0].observation_space)
         self.write = writer(self.envs[0].action_space)
+
+    def get_ready(self, B: int, first: int) -> int:
+        """Have an environment for each trajectory of the part of B that begins with one; how many a part has."""
+        self.size = part(B)
+        while len(self.envs) < min(self.size, B - first):
+            env = self.make()
+            if any(env is x for x in self.envs):
+                raise Refused("its factory returns the same object each time; every call must make a new one")
+            self.envs.append(env)
+        return self.size
 
     def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
         """Begin as many episodes as there are seeds."""
@@ -68,6 +75,10 @@ class Vector:
         # Environments of several modes may share one metadata: the environment itself knows better.
         mode = getattr(env.unwrapped, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
         self.mode = getattr(mode, "value", mode)
+
+    def get_ready(self, B: int, first: int) -> int:
+        """How many trajectories a part has: as many as there are environments."""
+        return self.size
 
     def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
         """Begin all episodes; those without a seed of their own are given the last one."""

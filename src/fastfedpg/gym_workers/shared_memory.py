@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 
-PART = 4
-"""Trajectories that are played side by side; always as many, so that no result depends on what else is played."""
-
 STARTING, BUILDING, RESETTING = -3, -2, -1
 """What stands in the place of the step while none is taken."""
 
@@ -17,6 +14,15 @@ POLICY = -1
 
 RESULTS = ("observations", "choices", "rewards", "alive", "terminated")
 """What is played, in the order of Episodes."""
+
+
+def part(B: int) -> int:
+    """How many trajectories of B are played side by side by one process: half of them, from 4 to 16.
+
+    A call of the policy is for as many, used or not, since what it rounds to depends on it: on B alone, and not on
+    how many processes there are, or what else is played.
+    """
+    return min(16, max(4, 2 ** math.ceil(math.log2(max(B, 1) / 2))))
 
 
 def layout(lanes: int, B: int, K: int, d: int, w: int, o: int, a: int, dtype: str, first: int) -> dict[str, Any]:

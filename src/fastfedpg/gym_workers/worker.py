@@ -94,7 +94,7 @@ class Worker:
             where = layout(*call)
             self.shared = call, views(mmap.mmap(self.memory, where["end"]), where)
         arrays, envs = self.shared[1], self.made(environment)
-        part = slice(first, first + envs.size)
+        part = slice(first, first + envs.get_ready(arrays["seeds"].shape[1], first))
         seeds = arrays["seeds"][lane, part].tolist()
         theta, noise = arrays["theta"][lane], arrays["noise"][lane, part]
         out = [arrays[x][lane, part] for x in RESULTS]
