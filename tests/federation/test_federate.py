@@ -447,7 +447,7 @@ def test_an_environment_that_raises_is_named_and_keeps_its_secrets(federation, m
 
 
 def test_an_expelled_key_is_out(federation):
-    """Unregistered, the node is refused; with reweight the others go on. Flower's command takes as long as 30 rounds."""
+    """Unregistered, the node is refused; with reweight the others go on. Flower's command takes 30 rounds."""
     config = {**EXACT, "rounds": 100}
     run = federation(config, terms={"on-missing": "reweight", "timeout": 60})
     run.start()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from commands import command
-from fastfedpg.comparison import stored_table, table
+from fastfedpg.comparison import stored_table
 from fastfedpg.pages import curve_charts, plotted, run_part, written_page
 from fastfedpg.pages.blocks import Chart, Part, Section, Table, Words
 from fastfedpg.pages.recorded import read
@@ -79,7 +79,7 @@ def test_names_are_names(text):
 def test_the_table_is_read_back_as_it_was(made):
     """To the last number; and by hand where ends are open, a seed diverged and a target was not reached."""
     lines = stored_table.read(made / "table.csv")
-    assert table.to_csv(lines) == (made / "table.csv").read_text()
+    assert stored_table.text_of(lines) == (made / "table.csv").read_text()
     rows = list(csv.DictReader((made / "table.csv").read_text().splitlines()))
     row = {
         **rows[1],

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastfedpg.comparison import printed, repeats, table
+from fastfedpg.comparison import printed, repeats, stored_table, table
 from fastfedpg.comparison.cell_plans import TunedCell, tried_of
 from fastfedpg.draw import curves, sensitivity
 from fastfedpg.errors import InputError
@@ -64,7 +64,7 @@ def present(
         files += _pictures(found, plans[0], out, title, tuned) if draw else []
     except InputError as error:
         note(f"no figures: {error}")
-    write_text(out / TABLE, table.to_csv(lines))
+    write_text(out / TABLE, stored_table.text_of(lines))
     return Report(lines, problem.shared, title, files, list(found), problem.played, plans, repeated)
 
 

@@ -1,9 +1,10 @@
-"""The table of a comparison as its folder holds it: table.csv, read back into lines."""
+"""The table of a comparison as its folder holds it, table.csv: written for programs, and read back into lines."""
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +12,43 @@ from fastfedpg.comparison.paired import Difference
 from fastfedpg.comparison.table import Line
 from fastfedpg.errors import InputError
 from fastfedpg.files import read_text
-from fastfedpg.statistics import Interval
+from fastfedpg.statistics import NOTHING, Interval
 
 WHOLE = "seeds", "lost", "arrived", "rounds", "every"
 WORDS = "label", "unit"
 TRUTHS = "noise", "own"
 
 
+def text_of(lines: Sequence[Line]) -> str:
+    """The table for programs: a row for each method."""
+    text = io.StringIO()
+    rows = csv.DictWriter(text, list(_flat(lines[0])), lineterminator="\n")
+    rows.writeheader()
+    rows.writerows(_flat(line) for line in lines)
+    return text.getvalue()
+
+
+def _flat(line: Line) -> dict[str, Any]:
+    """A line with every interval as three columns; what is not defined is empty."""
+    row: dict[str, Any] = {}
+    three = lambda name, x: {name: x.mean, f"{name}_low": x.low, f"{name}_high": x.high}
+    for name, x in line._asdict().items():
+        if isinstance(x, Interval):
+            row |= three(name, x)
+        elif name == "tuned":
+            row[name] = ",".join(f"{setting}={value}" for setting, value in x.items())
+        elif name == "difference":
+            plain, ratio = (NOTHING, x.interval) if x and x.log else (x.interval if x else NOTHING, NOTHING)
+            row |= three(name, plain) | three("ratio", ratio) | {name: x.mean if x else ""}
+            row |= {"verdict": x.verdict if x else "", **three("chance", x.chance if x else NOTHING)}
+            row |= {"margin": x.margin if x else "", "detectable": x.detectable if x else ""}
+        else:
+            row[name] = x
+    return {name: "" if isinstance(x, float | np.ndarray) and not np.isfinite(x) else x for name, x in row.items()}
+
+
 def read(path: Path) -> list[Line]:
-    """The lines of a table that `table.to_csv` wrote.
+    """The lines of a table that `text_of` wrote.
 
     What it leaves empty is NaN, or infinite where it can be nothing else: one end of an interval, the gap of a method
     of which a seed diverged, and the rounds to a target that was not reached.

@@ -1,7 +1,5 @@
 """One table of a comparison: what each method reached, what that cost, and whether the difference is one."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -273,31 +271,3 @@ def _on_repeats(lines: Sequence[Line]) -> str:
 def reference(lines: Sequence[Line]) -> Line:
     """The method that all others are compared with."""
     return next(line for line in lines if line.difference is None)
-
-
-def to_csv(lines: Sequence[Line]) -> str:
-    """The table for programs: a row for each method."""
-    text = io.StringIO()
-    rows = csv.DictWriter(text, list(_flat(lines[0])), lineterminator="\n")
-    rows.writeheader()
-    rows.writerows(_flat(line) for line in lines)
-    return text.getvalue()
-
-
-def _flat(line: Line) -> dict[str, Any]:
-    """A line with every interval as three columns; what is not defined is empty."""
-    row: dict[str, Any] = {}
-    three = lambda name, x: {name: x.mean, f"{name}_low": x.low, f"{name}_high": x.high}
-    for name, x in line._asdict().items():
-        if isinstance(x, Interval):
-            row |= three(name, x)
-        elif name == "tuned":
-            row[name] = ",".join(f"{setting}={value}" for setting, value in x.items())
-        elif name == "difference":
-            plain, ratio = (NOTHING, x.interval) if x and x.log else (x.interval if x else NOTHING, NOTHING)
-            row |= three(name, plain) | three("ratio", ratio) | {name: x.mean if x else ""}
-            row |= {"verdict": x.verdict if x else "", **three("chance", x.chance if x else NOTHING)}
-            row |= {"margin": x.margin if x else "", "detectable": x.detectable if x else ""}
-        else:
-            row[name] = x
-    return {name: "" if isinstance(x, float | np.ndarray) and not np.isfinite(x) else x for name, x in row.items()}
