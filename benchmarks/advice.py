@@ -25,7 +25,9 @@ from fastfedpg.experiment.config import Config, from_toml
 from fastfedpg.statistics import FEWEST
 
 STUDIES = Path(__file__).resolve().parent.parent / "docs" / "studies"
-METHODS = ("fast_fedpg", "fedavg_pg", "scaffold_pg", "minibatch_pg")
+METHODS = ("fast_fedpg", "heavy_anchor", "fedavg_pg", "scaffold_pg", "minibatch_pg")
+PLAIN = ("fast_fedpg", "fedavg_pg", "scaffold_pg")
+"""Those that are worth a run without noise, where more estimates at one point are the same one again."""
 SAMPLED = "--oracle gpomdp --baseline leave-one-out"
 QUICK = {
     "grid, exact": "--problem compromise-grid --H 20 --eta 4 --rounds 40",
@@ -134,7 +136,7 @@ def run() -> None:
         if not (folder / "table.csv").is_file():
             tuned = "--tune --tune-seeds 4 --metrics-every 20" if sampled else "--tune --tune-seeds 1 --seeds 1"
             with redirect_stdout(io.StringIO()):
-                names = METHODS if sampled else METHODS[:3]  # without noise minibatch_pg is centralised_pg
+                names = METHODS if sampled else PLAIN
                 main(["compare", "--algorithms", *names, *shlex.split(f"{words} {tuned} --out {folder}")])
         scores.append(score(name, folder))
     total("all comparisons", scores)

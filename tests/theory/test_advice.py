@@ -11,9 +11,10 @@ from fastfedpg.theory.advice import Landscape, Method, anchor_noise, balance, co
 AT = Landscape(gap=1.0, mu=0.1, L=0.5, sigma_sq=8.0, zeta_sq=2.0, N=4)
 FAST, PLAIN = Method("fast_fedpg", 5, 24, 400, 2), Method("fedavg_pg", 5, 20, 200, 1)
 BATCH = Method("minibatch_pg", 5, 20, 200, 1)
+HEAVY = Method("heavy_anchor", 10, 40, 400, 2)
 SCAFFOLD, CENTRAL = Method("scaffold_pg", 5, 20, 400, 1), Method("centralised_pg", 1, 4, 200, 1)
 ALONE = Method("independent_pg", 5, 20, 0, 0)
-EVERY = (FAST, PLAIN, SCAFFOLD, BATCH, CENTRAL, ALONE)
+EVERY = (FAST, HEAVY, PLAIN, SCAFFOLD, BATCH, CENTRAL, ALONE)
 
 
 def test_floors_for_small_steps_are_the_drift_laws():
@@ -50,6 +51,19 @@ def test_minibatch_pg_is_one_step_of_H_eta_with_an_Hth_of_the_noise():
     assert cost(BATCH, AT._replace(sigma_sq=0.0), 0.01).eta == pytest.approx(1 / (5 * AT.L))
 
 
+def test_heavy_anchor_takes_half_at_once():
+    """H = 10, q = L = 5: only the five local steps drift, and they push each other's floor up by L/H of what ten would;
+    its first step is of 5 eta, and no longer than 1/L. The anchor's noise is a fifth."""
+    eta = 1e-4
+    assert anchor_noise(HEAVY, 8.0, 4) == pytest.approx(6 / 5)
+    drift = 5**2 / 10 * eta / 4 * 0.25 * eta**2 * (6 * 6 / 5 + 2 * 8.0) / 4
+    assert floor(HEAVY, eta, AT) - eta / 4 * 8 / 4 == pytest.approx(drift, rel=1e-3)
+    assert rate(HEAVY, 0.02, AT) == pytest.approx(rate(CENTRAL, 0.1, AT) * rate(CENTRAL, 0.02, AT) ** 5)
+    assert cost(HEAVY, AT._replace(sigma_sq=0.0), 0.01).eta == pytest.approx(1 / (5 * AT.L))
+    assert floor(HEAVY, 0.1, AT) < floor(FAST._replace(H=10), 0.1, AT), "less drifts, and by less"
+    assert floor(HEAVY, 0.1, AT._replace(zeta_sq=1e9)) == floor(HEAVY, 0.1, AT)
+
+
 def test_more_trajectories_are_less_noise():
     """4B: sigma^2/4 in every method's floor, and nothing else is another."""
     for method in EVERY:
@@ -76,8 +90,9 @@ def test_rounds_are_those_after_which_the_gap_is_there():
 def test_noise_and_drift_change_places():
     """The same problem with zeta^2 from 0 up: FedAvg-PG is first where there is none, and a correction where there is
     much; without noise Fast-FedPG, whose anchor is of this round."""
-    local = [method for method in EVERY if method is not BATCH]
-    first = lambda at, methods=EVERY: ranked([cost(x, at, 0.01) for x in methods])[0].method.name
+    alike = [method for method in EVERY if method is not HEAVY]  # which has other H
+    local = [method for method in alike if method is not BATCH]
+    first = lambda at, methods=alike: ranked([cost(x, at, 0.01) for x in methods])[0].method.name
     assert first(AT._replace(zeta_sq=0.0)) == "fedavg_pg"
     assert first(AT._replace(zeta_sq=100.0), local) in ("fast_fedpg", "scaffold_pg")
     assert first(AT._replace(zeta_sq=100.0)) == "minibatch_pg", "much noise: steps are small, and one goes as far as H"

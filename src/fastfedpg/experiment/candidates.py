@@ -27,14 +27,16 @@ def methods(config: Config, base: Plan) -> Iterator[Method]:
     each = base.problem.N * (base.steps if budgets.plays(base) else 1)
     steps = (int(config.get("H")),) if given(config, "H") else LOCAL_STEPS
     for name in advice.KNOWN:
-        if name == "minibatch_pg" and B is None:
-            continue  # without noise it is centralised_pg with another name for its step
+        if name in ("minibatch_pg", "heavy_anchor") and B is None:
+            continue  # without noise more estimates at one point are the same one again
         try:
             sizes = plan(config.but(algorithm=name, schedule=None), base).sizes
         except InputError:  # settings that it can't have, as another optimiser
             continue
         traffic, syncs = sizes.bytes_up + sizes.bytes_down, sizes.syncs
         for H in (1,) if name == "centralised_pg" else steps:
+            if name == "heavy_anchor" and H < 4:
+                continue  # with q = 1 it is fast_fedpg with reuse
             for b in (None,) if B is None else _trajectories(config, int(B)):
                 noise, of_estimate = (1.0, each) if b is None else (B / b, each * b)
                 plain = Method(name, H, of_estimate * H, traffic, syncs, B=b, noise=noise)

@@ -18,10 +18,10 @@ HALVINGS, BETWEEN = 40, 8
 SLOWEST = 1e-3
 """The least of 1 - eta L/2 that is reckoned with."""
 
-KNOWN = ("fast_fedpg", "fedavg_pg", "scaffold_pg", "minibatch_pg", "centralised_pg", "independent_pg")
+KNOWN = ("fast_fedpg", "heavy_anchor", "fedavg_pg", "scaffold_pg", "minibatch_pg", "centralised_pg", "independent_pg")
 """The methods that this is a model of."""
 
-UNKNOWN = ("heavy_anchor", "adaptive_anchor", "rc_pg")
+UNKNOWN = ("adaptive_anchor", "rc_pg")
 """Methods that docs/suite.md compares with these, and that there is no model of."""
 
 ALONE = "independent_pg"
@@ -51,6 +51,16 @@ class Method(NamedTuple):
     reuse: bool = False
     B: int | None = None  # trajectories of an estimate; nothing where none are played
     noise: float = 1.0  # sigma^2 of an estimate over the landscape's: B there over B here
+
+    @property
+    def at_once(self) -> int:
+        """How many of a round's H estimates go into one step, where it begins; the others are local steps."""
+        return {"minibatch_pg": self.H, "heavy_anchor": max(1, self.H // 2)}.get(self.name, 0)
+
+    @property
+    def local(self) -> int:
+        """How many are local steps."""
+        return self.H - self.at_once
 
     @property
     def label(self) -> str:
@@ -90,7 +100,8 @@ def anchor_noise(method: Method, sigma_sq: float, N: int) -> float:
     """The mean square noise in a method's correction, which all local steps of a round share: of the law's l^2."""
     if method.name == "fast_fedpg":
         return (1 - 1 / N) * sigma_sq * method.B_over_B0
-    return (1 - 1 / N) * sigma_sq / method.H if method.name == "scaffold_pg" else 0.0
+    shared = {"scaffold_pg": method.H, "heavy_anchor": method.at_once}.get(method.name)
+    return (1 - 1 / N) * sigma_sq / shared if shared else 0.0
 
 
 def balance(sigma_sq: float, zeta_sq: float, N: int, B_over_B0: float = 1.0) -> float:
@@ -107,43 +118,42 @@ def floor(method: Method, eta: ArrayLike, at: Landscape) -> np.ndarray:
 
     Beside sigma^2/N of fresh noise there is what noise does through drift, the same in all H steps of a round and
     independent between agents; and of FedAvg-PG the drift towards each agent's own optimum, which no N averages away.
-    Drift is the law's; where eta L l is not small it saturates, eta l at (1 - e^(-eta L l))/L. Minibatch PG has none:
-    one step of H eta, with a noise of sigma^2/H.
+    Drift is the law's; where eta L l is not small it saturates, eta l at (1 - e^(-eta L l))/L. Estimates that are taken
+    at once drift nowhere: all of minibatch PG's, one step of H eta with a noise of sigma^2/H; heavy anchor's first q.
     """
     eta, sigma_sq = np.asarray(eta, float), method.noise * at.sigma_sq
     if method.name == ALONE:
         return eta / 4 * sigma_sq
-    if method.name == "minibatch_pg":
+    if method.local == 0:
         return eta / 4 * sigma_sq / at.N
-    pushed = eta[..., None] * at.L * np.arange(method.H)
+    pushed = eta[..., None] * at.L * np.arange(method.local)
     walked = eta * at.L / 2 * -np.expm1(-2 * pushed).mean(-1)  # of fresh noise, per sigma^2
     drift = _steady(method, eta, at) * anchor_noise(method, sigma_sq, at.N) + walked * sigma_sq
     bias = _steady(method, eta, at) * at.zeta_sq / (2 * at.L) if method.name == "fedavg_pg" else 0.0
-    return eta / 4 * (sigma_sq + method.H * drift) / at.N + bias
+    return eta / 4 * (sigma_sq + method.local**2 / method.H * drift) / at.N + bias
 
 
 def _steady(method: Method, eta: np.ndarray, at: Landscape) -> np.ndarray:
     """L^2 times the square of where a constant push takes an agent, the mean over a round's steps."""
-    return np.asarray((np.expm1(-eta[..., None] * at.L * np.arange(method.H)) ** 2).mean(-1))
+    return np.asarray((np.expm1(-eta[..., None] * at.L * np.arange(method.local)) ** 2).mean(-1))
 
 
 def rate(method: Method, eta: ArrayLike, at: Landscape) -> np.ndarray:
     """By what factor a round lowers the gap: 1 - eta mu (1 - eta L/2), H times; old control variates slow SCAFFOLD.
 
-    Minibatch PG: once, with H eta. Beyond 2/L a parabola's gap grows; J is none, so that a step that is given is called
-    slow there, and a trial tells.
+    What is taken at once is one step, of so many eta. Beyond 2/L a parabola's gap grows; J is none, so that a step that
+    is given is called slow there, and a trial tells.
     """
-    eta, pace, times = np.asarray(eta, float), np.array(1.0), method.H
+    eta, pace = np.asarray(eta, float), np.array(1.0)
     if method.name == "scaffold_pg":
         pace = np.maximum(0.05, 1 - _steady(method, eta, at) * np.minimum(1.0, eta * at.L * method.H))
-    if method.name == "minibatch_pg":
-        eta, times = method.H * eta, 1
-    return np.asarray(np.maximum(1e-6, 1 - pace * eta * at.mu * np.maximum(SLOWEST, 1 - eta * at.L / 2)) ** times)
+    by = lambda step: np.maximum(1e-6, 1 - pace * step * at.mu * np.maximum(SLOWEST, 1 - step * at.L / 2))
+    return np.asarray(by(method.at_once * eta) * by(eta) ** method.local)
 
 
 def steps_of(method: Method, at: Landscape) -> np.ndarray:
     """The step sizes that are weighed: what a method takes at once is at most 1/L."""
-    largest = 1 / (at.L * (method.H if method.name == "minibatch_pg" else 1))
+    largest = 1 / (at.L * max(1, method.at_once))
     return np.asarray(2.0 ** (-np.arange(HALVINGS * BETWEEN) / BETWEEN) * largest)
 
 
