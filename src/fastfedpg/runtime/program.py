@@ -43,13 +43,13 @@ SECONDS = 5.0
 _looked = [-SECONDS]
 
 
-def make_room() -> None:
+def make_room(most: int = MAPPINGS) -> None:
     """Forget what was compiled before, where it is so much that the next program might find no room."""
     now = time.monotonic()
     if now - _looked[0] < SECONDS:
         return
     _looked[0] = now
-    if memory.mappings() > MAPPINGS:
+    if memory.mappings() > most:
         jax.clear_caches()
 
 
