@@ -1,6 +1,7 @@
 """Pages of studies and of claims, from what their folders hold."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -85,13 +86,15 @@ def rows_of():
 def test_verify_s_claims_have_their_verdicts(tmp_path):
     (tmp_path / "verify.json").write_text(json.dumps(report._plain(VerifySettings(), rows_of())))
     part = claims_part.paper(tmp_path, None, 0.0, lambda words: None)
-    assert part.verdict.startswith("1 of 4 rows fail: Lemma 2. 2 pass, 1 fail, 1 holds, vacuous.")
+    assert part.verdict.startswith("1 of 4 rows fail: Lemma 2. 2 pass; 1 fail; 1 holds, vacuous.")
     here = next(s for s in part.sections if s.heading == "here").blocks[0]
     assert [(row[0], row[-1]) for row in here.rows] == [("Lemma 1", "pass"), ("Lemma 2", "fail")]
     assert here.marks == ["good", "bad"]
     valid(part)
     assert command("report", tmp_path) == 0
-    assert "fastfedpg verify" in (tmp_path / "report.html").read_text()
+    text = (tmp_path / "report.html").read_text()
+    assert "fastfedpg verify" in text
+    assert re.search(r'<td class="said">a &lt;= b</td><td>1</td><td>2</td>', text), "words begin on the left"
 
 
 def test_a_report_that_is_damaged_is_refused(tmp_path, capsys):
@@ -107,7 +110,7 @@ def test_claims_about_others_are_told_by_statement(tmp_path):
     lines = 'S1,it says so,Section 2,FedAvg,a,b > 0,1.5,1.25,1.75,1,pass,\nS2,,,,c,d,,,,0,fail,"why, so"\n'
     (tmp_path / "claims.csv").write_text(head + lines)
     part = claims_part.others(tmp_path, None, 0.0, lambda words: None)
-    assert part.verdict == "1 of 2 rows fail: c. 1 pass, 1 fail."
+    assert part.verdict == "1 of 2 rows fail: c. 1 pass; 1 fail."
     first = next(s for s in part.sections if s.heading == "S1")
     assert first.blocks[0].lines == ["it says so. Section 2."]
     assert first.blocks[1].rows == [["a", "b > 0", "1.5 (1.25 to 1.75)", "", "pass"]]
