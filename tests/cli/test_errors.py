@@ -242,6 +242,11 @@ FLAGS = {
     "--option III": ("'III'", "--option", "II"),
     "--runtime lop": ("'lop'", "--runtime", "loop"),
     "--etta 0.1": ("--etta", "--eta FLOAT"),
+    "--algorithm dial --trust 1": ("unknown algorithm 'dial'",),  # and not that nothing has a --trust
+    "--problem tax --raining 1": ("unknown problem 'tax'; did you mean 'taxi'?",),
+    "--policy mpl --oracle ppo --hiden 64x64": ("unknown policy 'mpl'; did you mean 'mlp'?",),
+    "--algorithm auto --trust 1": ("Unrecognized options: --trust",),
+    "--problem gym:CartPole-v1 --trust 1": ("Unrecognized options: --trust",),
     "--eta fast": ("--eta", "fast"),
     "--H 2.5": ("--H", "2.5"),
     "--reward-range 0": ("--reward-range",),
