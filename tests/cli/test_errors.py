@@ -252,7 +252,7 @@ FLAGS = {
     "--reward-range 0": ("--reward-range",),
     "--reward-range 0 2": ("problem 'compromise'", "from a file"),
     "--problem-args mid": ("--problem-args", "'mid' is not of the form name=value"),
-    "--problem-args midd=.5": ("unknown argument of problem 'compromise' 'midd'", "did you mean 'mid'?", "gamma"),
+    "--problem-args midd=.5": ("problem 'compromise': unknown argument 'midd'", "did you mean 'mid'?", "gamma"),
     "--problem-args mid=high": ("argument mid of problem 'compromise' is 'high'", "must be a number"),
     "--problem-args agents=3": ("--agents",),
     "--problem-args gamma=1": ("gamma is 1.0", "in [0, 1)"),
@@ -294,7 +294,7 @@ def test_the_advice_on_rewards_of_a_maker_can_be_followed(capsys):
 TOML = {
     "unknown key": ("etta = 0.1", ("unknown setting 'etta'", "did you mean 'eta'?")),
     "flag spelling": ("alpha-g = 0.5", ("unknown setting 'alpha-g'", "did you mean 'alpha_g'?")),
-    "table": ("[algorithm]\netta = 0.1", ("unknown argument of algorithm 'fast_fedpg' 'etta'", "did you mean 'eta'?")),
+    "table": ("[algorithm]\netta = 0.1", ("algorithm 'fast_fedpg': unknown argument 'etta'", "did you mean 'eta'?")),
     "table without a name": ('algorithm = ["fast_fedpg"]', ("algorithm is ['fast_fedpg']", "must be text, or a table")),
     "text for a number": ('eta = "fast"', ("eta is 'fast'", "must be a number")),
     "fraction for a whole number": ("H = 2.5", ("H is 2.5", "must be a whole number")),
