@@ -94,6 +94,7 @@ def test_verify_s_claims_have_their_verdicts(tmp_path):
     assert command("report", tmp_path) == 0
     text = (tmp_path / "report.html").read_text()
     assert "fastfedpg verify" in text
+    assert r'content: "\2713\a0 "' in text, "a blank after an escape ends it, and is not shown"
     assert re.search(r'<td class="said">a &lt;= b</td><td>1</td><td>2</td>', text), "words begin on the left"
 
 
