@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from commands import command
-from fastfedpg.pages import claims_part, study_part, written_page
+from fastfedpg.pages import claims_part, study_charts, study_part, written_page
 from fastfedpg.verify import report
 from fastfedpg.verify.options import VerifySettings
 from fastfedpg.verify.verdict import Estimate, claim, decided
@@ -58,6 +58,14 @@ def test_the_suite_s_verdict_is_its_table_s(tmp_path):
     part = study_part.part(folder, None, 0.0, lambda words: None)
     best = sorted(rows, key=lambda row: -float(row["score"]))[0]
     assert part.verdict.startswith(f"{best['label']} has the highest score, {float(best['score']):.4g}")
+
+
+def test_intervals_are_spoken_of_where_there_are_some():
+    row = {"label": "fast_fedpg", "score": "0.9", "score_low": "0.8", "score_high": "0.95"}
+    assert study_charts.scores([row]).words.endswith("; 95% intervals.")
+    assert study_charts.scores([{**row, "score_low": "", "score_high": ""}]).words.endswith(
+        "; too few seeds for intervals."
+    )
 
 
 def test_a_study_has_a_section_for_each_comparison(made, tmp_path):
