@@ -22,10 +22,10 @@ def main() -> None:
     road = TabularProblem(P, reward, rho=np.full(S, 1 / S), gamma=0.9, reward_range=(0.0, 10.0))
     Path("runs").mkdir(exist_ok=True)
     road.save(Path("runs/road.npz"))
-    settings = Settings(problem="runs/road.npz", reward_range=(0.0, 10.0), H=20, rounds=100)
+    settings = Settings(problem="runs/road.npz", H=20, rounds=100)  # the file has its reward_range
     console = Console()
     report = compare(
-        Comparison(settings, ("fast_fedpg", "fedavg_pg", "scaffold_pg"), eta={"all": 2.0}),
+        Comparison(settings, ("fast_fedpg", "fedavg_pg", "scaffold_pg"), eta={"all": 0.2}),
         Path("runs/road"),
         overwrite=True,
         show=lambda title, rounds: progress(console, title, rounds),

@@ -218,6 +218,8 @@ def test_examples_run(tmp_path):
         done = subprocess.run([sys.executable, file, *short], cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert says.get(file.name, "fast_fedpg") in done.stdout, file.name
+        if file.name == "own_problem.py":
+            assert re.search(r"rounds to 1% of the first gap +\d", done.stdout), "its step size is one that works"
 
 
 def test_examples_are_short():

@@ -105,7 +105,7 @@ def bind(what: str, parameters: Mapping[str, Parameter], args: Mapping[str, Any]
     """Every argument of a factory: those that are given, as what they must be, and the defaults of the others."""
     for name in args:
         if name not in parameters:
-            raise unknown(f"argument of {what}", name, parameters)
+            raise InputError(f"{what}: {unknown('argument', name, parameters)}")
     bound = {}
     for name, parameter in parameters.items():
         if name in args:

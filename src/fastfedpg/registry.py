@@ -128,7 +128,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
         _check_signature(what, made)
         return made
     own = [k for k, f in vars(found).items() if inspect.isfunction(f) and f.__module__ == found.__name__]
-    raise unknown(f"function of {found.__file__ or module}", function, own)
+    raise InputError(f"{found.__file__ or module}: {unknown('function', function, own)}")
 
 
 def _check_signature(what: str, made: Callable[..., Any]) -> None:

@@ -102,6 +102,16 @@ def test_list_has_a_line_for_everything(capsys):
     assert [line for line in lines if not line.startswith(" ")] == ["problems", "algorithms", "oracles", "policies"]
 
 
+@pytest.mark.parametrize("name", presets.known())
+def test_list_of_a_preset_has_all_its_settings(name, capsys):
+    """What stands below `settings` is TOML with the values of the file; a problem of the same name comes first."""
+    assert command("list", name) == 0
+    said = capsys.readouterr().out.partition(f"{name}: a preset\n")
+    assert said[0].startswith(f"{name}: a problem\n") == (name in PROBLEMS)
+    assert f"\nfastfedpg run --preset {name}\n" in said[2]
+    assert tomllib.loads(said[2].partition("settings\n")[2]) == tomllib.loads(presets.find(name).read_text())
+
+
 def test_list_help(capsys):
     assert command("list", "--help") == 0
     assert "usage: fastfedpg list" in capsys.readouterr().out
@@ -113,7 +123,7 @@ def test_help_names_every_command(flag, capsys):
     said = capsys.readouterr().out
     assert "usage: fastfedpg COMMAND" in said
     for name in cli.COMMANDS:
-        assert f"  {name:<8} {cli.load(name).__doc__.splitlines()[0]}\n" in said
+        assert f"  {name:<10}  {cli.load(name).__doc__.splitlines()[0]}\n" in said, "completion is the longest"
 
 
 def test_no_command_shows_the_help_and_is_an_error(capsys):

@@ -28,6 +28,8 @@ def test_commands_and_names():
     assert tab("run", "--problem", "compr") == ["compromise", "compromise-grid"]
     assert tab("run", "--preset", "") == presets.known()
     assert tab("show", "") == [*PROBLEMS]
+    assert tab("list", "lunar") == ["lunar-lander"]
+    assert tab("list", "pend") == ["pendulum"], "a problem and a preset: once"
     assert tab("run", "--track", "tensorboard", "w") == ["wandb"]
     assert tab("completion", "") == [*SCRIPTS]
     assert "suite" in tab("study", "")
@@ -65,7 +67,7 @@ def test_bash_breaks_words_at_colons_and_equals_signs_and_we_do_not():
 
 def test_what_is_wrong_is_refused(capsys):
     assert command("completion", "fish") == 2
-    assert "unknown shell 'fish'" in capsys.readouterr().err
+    assert "unknown shell 'fish' (known: bash, zsh)" in capsys.readouterr().err, "of two none is the nearest"
     assert command("completion", "bash", "7", "fastfedpg") == 2
     assert command("completion", "bash", "x") == 2
     assert command("completion") == 2

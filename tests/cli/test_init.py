@@ -35,6 +35,8 @@ def test_it_is_the_same_run_and_every_setting_is_explained(which, tmp_path):
     found = from_toml(file)
     assert found == config
     said = words(text)
+    assert "The problem, the algorithm, the oracle and the policy stand at the end" in said
+    assert text.index("\n[problem]") > max(text.index(f"{name} = ") for name in SETTINGS)
     for parameter in SETTINGS.values():
         assert " ".join(parameter.help.split()) in said
         assert f"\n{parameter.name} = " in text or f"\n# {parameter.name} = …" in text

@@ -80,6 +80,7 @@ def test_wrong_step_sizes(words, why, capsys):
     ("words", "why"),
     [
         (["--algorithms", "fast_fedpg", "fedavg"], "unknown algorithm 'fedavg'; did you mean 'fedavg_pg'?"),
+        (["--algorithms", "fast_fedpg", "dial", "--trust", 1], "unknown algorithm 'dial'"),
         (["--algorithms", "fedavg_pg", "fedavg_pg"], "two methods are called fedavg_pg"),
         (["--algorithms"], "at least one"),
         (["--budget", "samples", "--rounds", 0], "rounds = 0; it must be at least 1"),

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.usefixtures("fresh_folder")
         ('budget = "bits"', "unknown budget 'bits'; did you mean 'bytes'?"),
         ('eta = "x"', "eta of all is 'x'; it must be a number"),
         ("tune = 1", "tune is 1; it must be true or false"),
-        ("algorithm = 'fedavg_pg'", "unknown setting 'algorithm'"),
+        ("algorithm = 'fedavg_pg'", "has an algorithm, as the file of a run; a comparison has algorithms, a list"),
+        ("[algorithm]\nname = 'fedavg_pg'", "compare.toml: it has an algorithm, as the file of a run"),
         ("H = 0", "H = 0; it must be at least 1"),
     ],
 )

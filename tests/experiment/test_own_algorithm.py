@@ -260,7 +260,7 @@ def test_a_changed_source_is_another_algorithm(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("mine.py:fedprox", ("unknown function of", "'fedprox'", "did you mean 'fedprox_pg'?")),
+        ("mine.py:fedprox", ("mine.py: unknown function 'fedprox'", "did you mean 'fedprox_pg'?")),
         ("gone.py:fedprox_pg", ("algorithm 'gone.py:fedprox_pg': no file gone.py",)),
         ("gone:fedprox_pg", ("algorithm 'gone:fedprox_pg': no module 'gone'",)),
         ("mine.py:raises", ("algorithm 'mine.py:raises': RuntimeError: no such luck", "mine.py, line")),
@@ -286,7 +286,7 @@ def test_a_mistake_in_a_table_names_the_nearest_argument(capsys):
     Path("run.toml").write_text('problem = "compromise"\n[algorithm]\nname = "mine.py:fedprox_pg"\nmuu = 3\n')
     assert command("run", "--config", "run.toml", "--out", "out") == 2
     assert (
-        "run.toml: unknown argument of algorithm 'mine.py:fedprox_pg' 'muu'; did you mean 'mu'?"
+        "run.toml: algorithm 'mine.py:fedprox_pg': unknown argument 'muu'; did you mean 'mu'?"
         in capsys.readouterr().err
     )
     with pytest.raises(InputError, match="unknown setting 'muu'; did you mean 'mu'"):

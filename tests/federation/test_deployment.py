@@ -388,8 +388,8 @@ def several():
         ("hospital.ward:make", "problem 'hospital.ward:make': no module 'hospital.ward' in {here}"),
         ("broken:make", "module 'broken' can't be imported: SyntaxError: "),
         ("lacking:make", "module 'lacking' can't be imported: ModuleNotFoundError: No module named 'no_such' ({here}/"),
-        ("hospital:mak", "unknown function of {here}/hospital.py 'mak'; did you mean 'make'? (known: make, thing, thr"),
-        ("hospital:number", "unknown function of {here}/hospital.py 'number'"),
+        ("hospital:mak", "{here}/hospital.py: unknown function 'mak'; did you mean 'make'? (known: make, thing, thr"),
+        ("hospital:number", "{here}/hospital.py: unknown function 'number'"),
         (
             "hospital:make",
             "'hospital:make' can't be made: RuntimeError: no bed ({here}/hospital.py, line 7); called with",

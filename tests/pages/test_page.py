@@ -181,3 +181,4 @@ def test_several_folders_are_parts_of_one_page(out, capsys):
     text = own(Path("report.html").read_text())
     assert text.count('class="part"') == 2
     assert 'href="#part-2"' in text
+    assert text.count("<p>fastfedpg report DIR --clock latency=0.1") == 2, "a flag says whose it is"

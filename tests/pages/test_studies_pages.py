@@ -1,6 +1,7 @@
 """Pages of studies and of claims, from what their folders hold."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from commands import command
-from fastfedpg.pages import claims_part, study_part, written_page
+from fastfedpg.pages import claims_part, study_charts, study_part, written_page
 from fastfedpg.verify import report
 from fastfedpg.verify.options import VerifySettings
 from fastfedpg.verify.verdict import Estimate, claim, decided
@@ -59,6 +60,14 @@ def test_the_suite_s_verdict_is_its_table_s(tmp_path):
     assert part.verdict.startswith(f"{best['label']} has the highest score, {float(best['score']):.4g}")
 
 
+def test_intervals_are_spoken_of_where_there_are_some():
+    row = {"label": "fast_fedpg", "score": "0.9", "score_low": "0.8", "score_high": "0.95"}
+    assert study_charts.scores([row]).words.endswith("; 95% intervals.")
+    assert study_charts.scores([{**row, "score_low": "", "score_high": ""}]).words.endswith(
+        "; too few seeds for intervals."
+    )
+
+
 def test_a_study_has_a_section_for_each_comparison(made, tmp_path):
     shutil.copytree(made, tmp_path / "study" / "small")
     (tmp_path / "study" / "study.toml").write_text("")
@@ -85,13 +94,16 @@ def rows_of():
 def test_verify_s_claims_have_their_verdicts(tmp_path):
     (tmp_path / "verify.json").write_text(json.dumps(report._plain(VerifySettings(), rows_of())))
     part = claims_part.paper(tmp_path, None, 0.0, lambda words: None)
-    assert part.verdict.startswith("1 of 4 rows fail: Lemma 2. 2 pass, 1 fail, 1 holds, vacuous.")
+    assert part.verdict.startswith("1 of 4 rows fail: Lemma 2. 2 pass; 1 fail; 1 holds, vacuous.")
     here = next(s for s in part.sections if s.heading == "here").blocks[0]
     assert [(row[0], row[-1]) for row in here.rows] == [("Lemma 1", "pass"), ("Lemma 2", "fail")]
     assert here.marks == ["good", "bad"]
     valid(part)
     assert command("report", tmp_path) == 0
-    assert "fastfedpg verify" in (tmp_path / "report.html").read_text()
+    text = (tmp_path / "report.html").read_text()
+    assert "fastfedpg verify" in text
+    assert r'content: "\2713\a0 "' in text, "a blank after an escape ends it, and is not shown"
+    assert re.search(r'<td class="said">a &lt;= b</td><td>1</td><td>2</td>', text), "words begin on the left"
 
 
 def test_a_report_that_is_damaged_is_refused(tmp_path, capsys):
@@ -107,7 +119,7 @@ def test_claims_about_others_are_told_by_statement(tmp_path):
     lines = 'S1,it says so,Section 2,FedAvg,a,b > 0,1.5,1.25,1.75,1,pass,\nS2,,,,c,d,,,,0,fail,"why, so"\n'
     (tmp_path / "claims.csv").write_text(head + lines)
     part = claims_part.others(tmp_path, None, 0.0, lambda words: None)
-    assert part.verdict == "1 of 2 rows fail: c. 1 pass, 1 fail."
+    assert part.verdict == "1 of 2 rows fail: c. 1 pass; 1 fail."
     first = next(s for s in part.sections if s.heading == "S1")
     assert first.blocks[0].lines == ["it says so. Section 2."]
     assert first.blocks[1].rows == [["a", "b > 0", "1.5 (1.25 to 1.75)", "", "pass"]]

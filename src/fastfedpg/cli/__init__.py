@@ -55,7 +55,7 @@ COMMANDS = {
     ),
     "list": (
         "list.list_everything",
-        "Show the problems, algorithms, oracles and policies, a line each; or all about one of them.",
+        "Show the problems, algorithms, oracles, policies and presets, a line each; or all about one of them.",
     ),
     "completion": ("completion.completion", "Complete commands, flags and names by the Tab key, in bash and zsh."),
 }
@@ -120,7 +120,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items()]
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
     return (
         f"fastfedpg {__version__}: federated and multi-task policy gradients\n\nusage: fastfedpg COMMAND …\n\n"
         + "\n".join(lines)

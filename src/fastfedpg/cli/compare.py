@@ -132,7 +132,7 @@ def read_flags(
     methods = replace(base, algorithms=tuple(words or base.algorithms)).methods
     flags = flags_of(base.settings, arguments, ("problem", "oracle", "policy"), methods=methods)
     usual = {name: value for name, value in vars(base).items() if name not in ("settings", "cells")}
-    settings, (parsed,) = parse((kind,), program, arguments, base.settings, flags, usual, example)
+    settings, (parsed,) = parse((kind,), program, arguments, base.settings, flags, usual, example, methods)
     return replace(base, settings=settings, **{name: getattr(parsed, name) for name in usual}), parsed
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fastfedpg import cli
 from fastfedpg.cli.parse_flags import Asked, asked
-from fastfedpg.errors import InputError, unknown
+from fastfedpg.errors import InputError
 from fastfedpg.experiment import choices, presets
 from fastfedpg.experiment.config import AUTO
 from fastfedpg.registry import PACKAGE
@@ -56,7 +56,7 @@ def completion(arguments: list[str], console: Console, errors: Console) -> int:
         return 0 if arguments else 2
     shell, *asked_for = arguments
     if shell not in SCRIPTS:
-        raise unknown("shell", shell, SCRIPTS)
+        raise InputError(f"unknown shell '{shell}' (known: {', '.join(SCRIPTS)})")
     if not asked_for:
         console.out(SCRIPTS[shell], highlight=False, end="")
         return 0
@@ -152,7 +152,8 @@ def _said(kind: str, name: str) -> str:
 def _positional(command: str) -> Iterable[str]:
     """Names that a command takes without a flag; files are the shell's own affair."""
     studies = [*sorted(file.stem for file in (PACKAGE / "studies").glob("*.toml")), "claims"]
-    every = [*PROBLEMS, *ALGORITHMS, *NAMED["--oracle"], *POLICIES, "--costs", "--cards"]
+    named = [*PROBLEMS, *ALGORITHMS, *NAMED["--oracle"], *POLICIES, *NAMED["--preset"]]
+    every = [*dict.fromkeys(named), "--costs", "--cards"]
     return {"show": PROBLEMS, "advise": PROBLEMS, "study": studies, "list": every, "completion": SCRIPTS}.get(
         command, ()
     )

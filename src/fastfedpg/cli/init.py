@@ -61,7 +61,7 @@ def commented(config: Config) -> str:
     head = (
         "Every setting of a run. Run it with `fastfedpg run --config THIS_FILE`; flags beside it win, and what is left "
         "out is as usual. `fastfedpg list` says what can be chosen, `fastfedpg list NAME` all about one. Paths are "
-        "relative to this file."
+        "relative to this file. The problem, the algorithm, the oracle and the policy stand at the end, in tables."
     )
     lines = [*_comment(head), ""]
     groups = {f.name: f.metadata["group"] for f in fields(RunSettings)}

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices, presets
+from fastfedpg.files import read_text
 from fastfedpg.parameters import NEEDED, Parameter
 from fastfedpg.registry import Table, is_own
 from fastfedpg.signatures import Described
@@ -23,7 +24,7 @@ USAGE = """usage: fastfedpg list [NAME | --costs | --cards [problems]]
 
 Show the problems, algorithms, oracles, policies and presets, a line each. With a NAME, or a module:function or
 file.py:function of your own, show what it is, its equation, and its settings with their defaults; of an algorithm
-also when to use it, and what a round costs, which is found by walking it.
+also when to use it, and what a round costs, which is found by walking it; of a preset all that it sets.
 
   --costs  what a round of each algorithm costs, a row each
   --cards  all about every algorithm, or every problem, as Markdown
@@ -32,7 +33,7 @@ example: fastfedpg list fast_fedpg"""
 
 
 def list_everything(arguments: list[str], console: Console, errors: Console) -> int:
-    """Show the problems, algorithms, oracles and policies, a line each; or all about one of them."""
+    """Show the problems, algorithms, oracles, policies and presets, a line each; or all about one of them."""
     if arguments and arguments[0] in ("-h", "--help"):
         console.print(USAGE, highlight=False, markup=False)
         return 0
@@ -89,8 +90,8 @@ def about(name: str) -> list[str]:
     kinds = [kind for kind, table in KINDS.values() if name in table]
     if not kinds and is_own(name):
         kinds = ["algorithm"]  # of a function nothing but its signature is known, and every kind reads that alike
-    if not kinds:
-        raise unknown("name", name, [n for _, table in KINDS.values() for n in table])
+    if not kinds and name not in presets.known():
+        raise unknown("name", name, [*(n for _, table in KINDS.values() for n in table), *presets.known()])
     lines: list[str] = []
     for kind in kinds:
         found = choices.describe(kind, name)
@@ -98,7 +99,16 @@ def about(name: str) -> list[str]:
         lines += [*([""] if lines else []), f"{name}: {head}", ""]
         lines += _card(name, found) if kind == "algorithm" and name in ALGORITHMS else [found.doc, ""]
         lines += settings(found) or ["it has no settings"]
-    return lines
+    return [*lines, *([""] if lines and name in presets.known() else []), *_preset(name)]
+
+
+def _preset(name: str) -> list[str]:
+    """A preset's file, and the command that takes it; nothing of another name."""
+    if name not in presets.known():
+        return []
+    written = read_text(presets.find(name), "utf-8").split("\n", 1)[1].strip().split("\n")
+    command = f"fastfedpg run --preset {name}"
+    return [f"{name}: a preset", "", presets.said(name), "", command, "", "settings", *(f"  {w}" for w in written)]
 
 
 def problem_cards() -> list[str]:

@@ -13,7 +13,7 @@ import tyro
 from fastfedpg.cli.flags import GROUPS, Flag, flags_of, value_of
 from fastfedpg.errors import InputError
 from fastfedpg.experiment import choices, presets
-from fastfedpg.experiment.config import Config, from_toml
+from fastfedpg.experiment.config import AUTO, Config, from_toml
 from fastfedpg.experiment.words import PAIRS
 from fastfedpg.kinds import TRUTH
 from fastfedpg.parameters import NEEDED, Parameter
@@ -105,8 +105,12 @@ def parse(
     flags: Sequence[Flag],
     defaults: Mapping[str, Any] | None = None,
     example: str = "",
+    methods: Sequence[str] = (),
 ) -> tuple[Config, list[Any]]:
-    """The configuration that a run's flags make of `base`, and a command's own flags, a value of each kind."""
+    """The configuration that a run's flags make of `base`, and a command's own flags, a value of each kind.
+
+    A flag that nothing takes may be that of something whose name is wrong: then the name is what is refused.
+    """
     parts: dict[str, list[tuple[str, Any, Any]]] = {group: [] for group in GROUPS}
     for flag in flags:
         if flag.name in choices.KINDS:
@@ -122,7 +126,10 @@ def parse(
     members = [(g, type(made), field(default_factory=lambda made=made: made)) for g, made in groups.items()]  # type: ignore[misc]
     top: Any = make_dataclass(program, members)
     try:
-        words = _bare(arguments, flags, {f.name for kind in kinds for f in fields(kind)})
+        commands = {f.name for kind in kinds for f in fields(kind)}
+        words = _bare(arguments, flags, commands)
+        if not {*_typed(words)} <= {"help", *commands, *(flag.shown for flag in flags)}:
+            _check_names(base, arguments, methods)
         given: Any = _read(top, program, words, description=kinds[0].__doc__ or "")
     except SystemExit as end:
         if end.code == 0 and example:
@@ -131,6 +138,21 @@ def parse(
     values = {name: value for g in groups for name, value in vars(getattr(given, g)).items()}
     own = [kind(**{f.name: values[f.name] for f in fields(kind)}) for kind in kinds]
     return configure(base, flags, values), own
+
+
+def _typed(words: Sequence[str]) -> Iterator[str]:
+    """The names of the flags among words; --no-reuse is reuse."""
+    for word in words:
+        if word.startswith("--"):
+            yield word[2:].partition("=")[0].replace("-", "_").removeprefix("no_")
+
+
+def _check_names(base: Config, arguments: Sequence[str], methods: Sequence[str]) -> None:
+    for kind in choices.KINDS:
+        name = value_of(f"--{kind}", arguments) or getattr(base, kind)
+        for each in [name] if kind != "algorithm" or not methods else methods:
+            if each not in (None, AUTO):
+                choices.check_name(kind, each)
 
 
 def _usual(f: Field[Any]) -> Any:

@@ -8,6 +8,7 @@ from rich.console import Console
 from fastfedpg.cli.new_folder import new_folder
 from fastfedpg.cli.parse_flags import PRESET, option, settings_for
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.choices import PRIVATE
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ def run(arguments: list[str], console: Console, errors: Console) -> int:
     config, (parsed,) = settings_for((RunFlags,), "fastfedpg run", arguments, example=EXAMPLE)
     from fastfedpg.cli.execute import run_and_report  # with JAX, which --help can do without
     from fastfedpg.experiment import begin, execute
-    from fastfedpg.experiment.problem import PRIVATE
 
     if config.problem == PRIVATE or config.parameters is not None:
         raise InputError(

@@ -16,7 +16,6 @@ from fastfedpg.errors import InputError, unknown
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.clock import Clock, from_words
 from fastfedpg.experiment.config import Config, from_mapping
-from fastfedpg.experiment.run_settings import SETTINGS
 from fastfedpg.graph_files import renamed
 from fastfedpg.parameters import LETTERS, fit
 from fastfedpg.toml_files import read_toml
@@ -199,7 +198,10 @@ def from_table(table: Mapping[str, Any], where: str, folder: Path) -> Comparison
         )
     etas = {name: fit(f"{where}: eta of {name}", float, value) for name, value in eta.items()}
     if "algorithm" in said:
-        raise InputError(f"{where}: {unknown('setting', 'algorithm', ['algorithms', 'compare', *SETTINGS])}")
+        raise InputError(
+            f"{where}: it has an algorithm, as the file of a run; a comparison has algorithms, a list of names, as in "
+            'algorithms = ["fast_fedpg", "fedavg_pg"]'
+        )
     methods = Comparison(Config(), tuple(names), cells=cells).methods
     settings = from_mapping({"seeds": 8, **said}, where, folder, methods)
     tried = {name: tuple(values) for name, values in over.items()}

@@ -10,9 +10,9 @@ from fastfedpg.errors import InputError
 from fastfedpg.experiment import budgets
 from fastfedpg.experiment.advice_given import Advice
 from fastfedpg.experiment.candidates import followed, given, methods
+from fastfedpg.experiment.choices import PRIVATE
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.plan import Plan, plan
-from fastfedpg.experiment.problem import PRIVATE
 from fastfedpg.experiment.tried import LARGER, SHARES, by_trial, try_out
 from fastfedpg.precision import float64
 from fastfedpg.theory import Measured, advice, inverses, measure, not_covered, truncation_bound

@@ -1,7 +1,9 @@
 """The four kinds of things that a configuration chooses by name, and what each of them takes."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fastfedpg.errors import unknown
@@ -13,6 +15,9 @@ from fastfedpg.tables import ALGORITHMS, ORACLES, PLAYED, POLICIES, PROBLEMS
 
 KINDS = ("problem", "algorithm", "oracle", "policy")
 TABLES: dict[str, Table] = {"problem": PROBLEMS, "algorithm": ALGORITHMS, "oracle": ORACLES, "policy": POLICIES}
+PRIVATE = "private"
+"""The name of a problem that only the agents' own sites know."""
+
 OTHER = {"algorithm": "oracle", "oracle": "algorithm"}
 """Those whose arguments may be given by their bare names, and with whom they may have one in common."""
 
@@ -45,6 +50,15 @@ def _describe_own(kind: str, name: str) -> Described:
 def _refuse(kind: str, name: str) -> Any:
     known = {**ORACLES.rows, **PLAYED.rows} if kind == "oracle" else TABLES[kind]
     raise unknown(kind, name, known)
+
+
+def check_name(kind: str, name: str) -> None:
+    """A name that is none of ours, and nobody's own, is refused; of a problem one that is no file and no suite's."""
+    ours = name in TABLES[kind] or (kind == "oracle" and name in PLAYED)
+    bare = re.fullmatch(r"[\w-]{1,80}", name) and name != PRIVATE
+    elsewhere = kind == "problem" and (not bare or Path(name).exists())
+    if not (ours or is_own(name) or elsewhere):
+        _refuse(kind, name)
 
 
 def parameters(kind: str, name: str) -> dict[str, Parameter]:

@@ -282,5 +282,5 @@ def _read_choice(kind: str, table: Mapping[str, Any], where: str, read: dict[str
     takes = choices.parameters(kind, said) if said is not None else {}
     for name, value in args.items():
         if name not in takes:
-            raise InputError(f"{where}: {unknown(f'argument of {kind} {said!r}', name, takes)}")
+            raise InputError(f"{where}: {kind} {said!r}: {unknown('argument', name, takes)}")
         read["given"][f"{kind}.{name}"] = read_parameter(f"{where}: {name}", takes[name], value)

@@ -13,9 +13,10 @@ from fastfedpg.core import Algorithm, Problem
 from fastfedpg.errors import InputError, text_of
 from fastfedpg.experiment import choices
 from fastfedpg.experiment.algorithm import algorithm_of, local_steps, steps_in_a_round, with_opening, with_turns
+from fastfedpg.experiment.choices import PRIVATE
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.made_once import algorithm_key, once
-from fastfedpg.experiment.problem import PRIVATE, STEPS, Built, build, oracle_settings, with_its_oracle
+from fastfedpg.experiment.problem import STEPS, Built, build, oracle_settings, with_its_oracle
 from fastfedpg.experiment.theory_schedule import Scheduled, Standpoint, scheduled, standpoint
 from fastfedpg.policies import Policy
 from fastfedpg.precision import float64, precision_of

@@ -9,6 +9,7 @@ from fastfedpg.core import Evaluation, Problem
 from fastfedpg.envs import Environments, with_context
 from fastfedpg.envs.context import checked
 from fastfedpg.errors import InputError
+from fastfedpg.experiment.choices import PRIVATE
 from fastfedpg.experiment.config import Config
 from fastfedpg.experiment.made_once import built_key, once, problem_key
 from fastfedpg.oracles import ORACLES
@@ -21,9 +22,6 @@ from fastfedpg.runtime import counting_oracle
 from fastfedpg.runtime.schedule import check_seeds
 from fastfedpg.spaces import Box
 from fastfedpg.tables import BIASED
-
-PRIVATE = "private"
-"""The name of a problem that only the agents' own sites know."""
 
 STEPS = 50
 """Of a trajectory in a finite MDP, where K does not say otherwise."""

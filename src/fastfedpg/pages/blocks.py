@@ -12,11 +12,15 @@ class Words(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Heads and rows of plain text; the first column names the row. `marks` says what a row is: good, bad, open."""
+    """Heads and rows of plain text; the first column names the row. `marks` says what a row is: good, bad, open.
+
+    Columns of numbers end on the right; those whose heads are `said` hold words, which begin on the left.
+    """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     marks: Sequence[str] = ()
+    said: Sequence[str] = ()
     kind: str = "table"
 
 

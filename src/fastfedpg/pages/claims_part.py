@@ -72,7 +72,7 @@ def _counted(found: Sequence[tuple[str, str, str]]) -> str:
     counts = Counter(words for words, _, _ in found)
     failed = [claim for _, verdict, claim in found if verdict == FAIL]
     head = f"{len(failed)} of {len(found)} rows fail: {'; '.join(failed)}." if failed else "No row fails."
-    return f"{head} {', '.join(f'{n} {words}' for words, n in counts.items())}."
+    return f"{head} {'; '.join(f'{n} {words}' for words, n in counts.items())}."
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -82,7 +82,8 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> Table:
         for row in rows
     ]
     marks = [MARKS.get(row["verdict"], "") for row in rows]
-    return Table(["claim", "left <= right", "left", "right", "right/left", "verdict"], shown, marks)
+    heads = ["claim", "left <= right", "left", "right", "right/left", "verdict"]
+    return Table(heads, shown, marks, said=["left <= right", "verdict"])
 
 
 def _tightness(rows: Sequence[Mapping[str, Any]]) -> Chart:
@@ -140,9 +141,8 @@ def others(folder: Path, clock: Clock | None, longest: float, say: sections.Say)
         shown = [[r["row"], r["asks"], _measured(r), r["verdict"], r["note"]] for r in mine]
         blocks: list[Block] = [*[Words([". ".join(about) + "."])] * bool(about)]
         marks = [MARKS.get(row["verdict"], "") for row in mine]
-        blocks.append(
-            Table(["row", "asks", "measured", "note", "verdict"], [[*r[:3], r[4], r[3]] for r in shown], marks)
-        )
+        heads = ["row", "asks", "measured", "note", "verdict"]
+        blocks.append(Table(heads, [[*r[:3], r[4], r[3]] for r in shown], marks, said=["asks", "note", "verdict"]))
         body.append(Section(statement, blocks))
     verdict = _counted([(r["verdict"], r["verdict"], r["row"]) for r in rows]) if rows else f"The study is {state}."
     body += [

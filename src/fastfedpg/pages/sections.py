@@ -36,9 +36,8 @@ def curves(runs: Sequence[Told], costs: Mapping[str, Costs]) -> list[Section]:
     names = [first, *(name for name in names if name != first)] if first in names else names
     blocks: list[Block] = [curve_charts.curves(methods, names)] if names else []
     if all(SECONDS not in m.x for m in methods):
-        blocks.append(
-            Words(["--clock latency=0.1 bandwidth=1e6 step_seconds=1e-4 adds simulated seconds to the axes."])
-        )
+        clocked = "fastfedpg report DIR --clock latency=0.1 bandwidth=1e6 step_seconds=1e-4"
+        blocks.append(Words([f"{clocked} adds simulated seconds to the axes."]))
     sections = [Section("Curves", blocks)]
     side = [
         curve_charts.small(methods, name, title, words)

@@ -54,7 +54,8 @@ def scores(rows: Sequence[Mapping[str, str]]) -> Chart:
         "xaxis": {"title": {"text": "score"}},
         "yaxis": {"autorange": "reversed"},
     }
-    words = "Score: the share of what there was to gain, 1 at the best that is known; 95% intervals."
+    bars = "95% intervals" if np.isfinite(low).any() else "too few seeds for intervals"
+    words = f"Score: the share of what there was to gain, 1 at the best that is known; {bars}."
     return Chart(plotted.figure(data, layout, 90 + 34 * len(rows)), words)
 
 
