@@ -66,7 +66,7 @@ def environments(
         raise InputError(f"workers = {workers}; it takes at least 1 process")
     if not patience > 0:
         raise InputError(f"patience = {patience:g}; it must be a positive number of seconds")
-    found = [(_spec(env, reward, vectors) if isinstance(env, str) else env, reward) for env, reward in made]
+    found = [(specified(env, reward, vectors) if isinstance(env, str) else env, reward) for env, reward in made]
     together = [make_env.is_together(env) for env, _ in found]
     sent = [pickled(x, f"the environment of agent {first + i}") for i, x in enumerate(found)]
     pool = Pool(sent, workers or cores(), patience, first)
@@ -205,7 +205,7 @@ def specification(name: str) -> Any:
         raise InputError(f"unknown environment '{name}': {why}") from None
 
 
-def _spec(name: str, reward: Any, vectors: bool) -> Any:
+def specified(name: str, reward: Any, vectors: bool) -> Any:
     """What an id stands for; if it has a vector environment of its own, and nothing stands against it, that."""
     spec = specification(name)
     own = f"{spec.vector_entry_point or ''}"  # those of phys2d are not compiled, and slower than single ones

@@ -111,7 +111,7 @@ class Vector:
         if begun and self.mode == "SameStep":
             raise Refused(
                 "its autoreset_mode is SameStep, which begins an episode within another's last step; segments need "
-                "NextStep or Disabled: take segments=false, or another mode"
+                "NextStep or Disabled: take segments=false, another mode, or for an id vectors=false"
             )
         if self.mode == "Disabled" and self.over.any():  # one that is over takes no step before it is reset
             self._again(self.over)
