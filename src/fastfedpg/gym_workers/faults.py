@@ -3,7 +3,6 @@
 import math
 import os
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,24 +39,22 @@ def missing(observations: np.ndarray, beat: Any) -> None:
 
 
 def checked(playing: np.ndarray, found: Any, limits: Any, beat: Any) -> Any:
-    """Rewards, terminated and truncated as arrays: at once where they are numbers and truths, and else one by one."""
+    """Rewards, terminated and truncated as arrays of numbers and truths: what comes as arrays is looked at at once."""
     (lo, hi), (paid, ended, cut) = limits, found
-    with suppress(ValueError):  # what has no shape in common
-        rewards, *flags = map(np.asarray, found)
-        alike = all(x.shape == playing.shape for x in (rewards, *flags))
-        if alike and rewards.dtype.kind in "fiu" and all(x.dtype == bool for x in flags):
-            rewards = rewards.astype(float)
-            if ((lo <= rewards) & (rewards <= hi)).all():
-                return rewards, *flags
+    if isinstance(paid, np.ndarray) and paid.dtype.kind in "fiu" and paid.size and ended.dtype == cut.dtype == bool:
+        alike = paid.shape == ended.shape == cut.shape == playing.shape
+        if alike and lo <= float(paid.min()) and float(paid.max()) <= hi:
+            return found
     numbers = np.zeros(len(playing))
     for i, j in enumerate(playing.tolist()):
         beat[1] = j
         if isinstance(paid[i], str | bytes):  # which float would read
             raise Wrong(f"the reward is {paid[i][:50]!r}, a {type(paid[i]).__name__}; it must be a number")
-        numbers[i] = float(paid[i])
-        if not lo <= numbers[i] <= hi:
-            check_reward(numbers[i], lo, hi)
-        check_flags(terminated=ended[i], truncated=cut[i])
+        numbers[i] = reward = float(paid[i])
+        if not lo <= reward <= hi:
+            check_reward(reward, lo, hi)
+        if type(ended[i]) not in TRUTHS or type(cut[i]) not in TRUTHS:
+            check_flags(terminated=ended[i], truncated=cut[i])
     return numbers, np.array([*map(bool, ended)], bool), np.array([*map(bool, cut)], bool)
 
 

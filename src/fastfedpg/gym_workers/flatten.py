@@ -183,13 +183,14 @@ def row(space: Any, batch: Any, j: int) -> Any:
 
 
 def rows(space: Any) -> Callable[[Any, np.ndarray], Any]:
-    """From what several environments show to the vectors of some of them: all at once where they are one array."""
+    """From what several environments show to the vectors of some of them, in order: at once where it is one array."""
     one, start = reader(space), getattr(space, "start", None)
     n = int(space.n) if hasattr(space, "n") and start is not None else None
 
     def read(batch: Any, which: np.ndarray) -> Any:
         if not hasattr(space, "spaces") and np.shape(batch)[1:] == space.shape:
-            found = np.asarray(batch)[which]
+            found = np.asarray(batch)
+            found = found if len(which) == len(found) else found[which]
             found = found if start is None else found - start
             if n is None or ((found >= 0) & (found < n)).all():
                 return found.reshape(len(which), -1)

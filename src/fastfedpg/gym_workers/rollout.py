@@ -68,6 +68,7 @@ class Vector:
         self.space = env.single_observation_space
         self.read, self.read_one = rows(self.space), reader(self.space)
         self.write = writers(env.single_action_space, env.action_space.dtype)
+        self.every = np.arange(self.size)
         self.one_seed: bool | None = None  # not known before it has been reset
         # Environments of several modes may share one metadata: the environment itself knows better.
         mode = getattr(env.unwrapped, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
@@ -85,7 +86,7 @@ class Vector:
         beat[1] = 0
         self.over = np.zeros(self.size, bool)
         self.seeds = seeds + seeds[-1:] * (self.size - len(seeds))
-        observations[:] = self.read(self._begun(), np.arange(self.size))
+        observations[:] = self.read(self._begun(), self.every)
 
     def _begun(self) -> Any:
         if not self.one_seed:
@@ -122,8 +123,9 @@ class Vector:
             for j, seed in begun:
                 anew[j], self.seeds[j] = True, seed
             seen, self.over = self._again(anew), self.over & ~anew
-        for which in filter(len, (playing, np.array([j for j, _ in begun], int))):
-            observations[which] = self.read(seen, which)
+        every = len(playing) + len(begun) == self.size
+        which = self.every if every else np.array([*playing, *(j for j, _ in begun)], int)
+        observations[slice(None) if every else which] = self.read(seen, which)
         for j in playing[self.over[playing]] if self.mode == "SameStep" else ():
             observations[j] = self.read_one(row(self.space, about["final_obs"], j))
         return [np.asarray(x)[playing] for x in (rewards, terminated, truncated)]
@@ -176,7 +178,8 @@ def play(
         observations[:, k] = now[:used]
         choices[:, k] = choice[:used]
         alive[:, k] = up
-        kept[:used][~up] = 0
+        if policy[2]:
+            kept[:used][~up] = 0
         paid, ended, cut = checked(playing, envs.step(acts, playing, begun, now, beat), limits, beat)
         rewards[playing, k], terminated[playing, k] = paid, ended
         over = playing[ended | cut]
@@ -207,7 +210,7 @@ def chosen(policy: Any, theta: np.ndarray, observations: Any, kept: Any, noise: 
         if memory:
             choice, kept = choice[:, :-memory], choice[:, -memory:]
         acts = action(choice)
-    fine = np.isfinite(choice[:used]).all() and np.isfinite(acts[:used]).all()
+    fine = np.isfinite(choice[:used]).all() and (acts is choice or np.isfinite(acts[:used]).all())
     return (choice, acts, kept) if fine else (None, None, None)
 
 
