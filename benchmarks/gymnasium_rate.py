@@ -176,7 +176,7 @@ def main():
                 run()
             turns = np.array([[rate(run, args.seconds) for run in runs.values()] for _ in range(args.rounds)])
         print(f"{case}, {cores} cores, {args.rounds} turns: useful steps, medians, and ours over each, 95%")
-        print(f"{'':12}{'per second':>12}{'per CPU s':>12}{'by time':>20}{'by CPU time':>20}")
+        print(f"{'':12}{'per second':>12}{'per CPU s':>12}{'by time':>22}{'by CPU time':>22}")
         for who, column in zip(runs, turns.transpose(1, 2, 0), strict=True):
             kind, _, count = who.partition(" ")
             alike = {"gymnax": "ours, gymnax", "built-in": f"ours {count}"}.get(kind, "ours")
@@ -184,7 +184,7 @@ def main():
             ratios = [] if who.startswith("ours") else map(ratio, mine, column)
             words = [f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in ratios]
             medians = "".join(f"{np.median(x):>12,.0f}" for x in column)
-            print(f"{who:12}{medians}" + "".join(f"{word:>20}" for word in words), flush=True)
+            print(f"{who:12}{medians}" + "".join(f"{word:>22}" for word in words), flush=True)
 
 
 if __name__ == "__main__":
