@@ -5,8 +5,8 @@ slows all; where others use it as well, the rates per second of CPU time say mor
 step, and keep what was seen, in Gymnasium's synchronous, asynchronous and, where there is one, built-in vector
 environment, by the policy's NumPy half; and in gymnax compiled, by its JAX half. Ours is a batch of lanes in which
 episodes follow each other, as `ppo` plays them, with all that such a call costs: of Gymnasium's single environments in
-processes, and of gymnax's, compiled. Built-in vector environments have one seed for all, and ours are a function of
-each trajectory's own, so there is none of those. A step that only begins another episode does not count, for anybody.
+processes, of its built-in vectors there, with an agent for each core and a batch as large as the rival's, and of
+gymnax's, compiled. A step that only begins another episode does not count, for anybody.
 
     python benchmarks/gymnasium_rate.py --seconds 0.3 --rounds 7
 """
@@ -56,7 +56,7 @@ LEAST = 0.2
 """Seconds of CPU in a turn: those of other processes are counted in hundredths."""
 
 LANES = 256
-"""How many are played at once in gymnax, by either side; of Gymnasium's environments ours are 32, in parts of 16."""
+"""How many are played at once in gymnax, by either side; of Gymnasium's single ones ours are 32, in parts of 16."""
 
 
 def compiled(play, theta):
@@ -72,11 +72,10 @@ def asked(steps, *arrays):
 
 
 def ours(envs, policy, theta, B):
-    """Lanes of ours; of Gymnasium's or in JAX."""
-    task = jax.tree.map(lambda x: x[0], envs.tasks)
+    """Lanes of ours, B for each agent; of Gymnasium's or in JAX."""
 
     def play(theta, key):
-        found = envs.play(policy, task, theta, key, B, K, restart=True)
+        found = jax.vmap(lambda task: envs.play(policy, task, theta, key, B, K, restart=True))(envs.tasks)
         return asked(found.alive.sum(), found.observations, found.choices, found.rewards)
 
     return compiled(play, theta)
@@ -132,13 +131,15 @@ def looped(name, policy, theta, count, mode):
 
 def contenders(name, policy, theta, cores, ends):
     """Everybody, by name."""
-    found = {"ours": ours(environments(name, agents=1, workers=cores), policy, theta, 32)}
+    found = {"ours": ours(environments(name, agents=1, workers=cores, vectors=False), policy, theta, 32)}
     built_in = gymnasium.spec(name).vector_entry_point is not None
     if name in gymnax.registered_envs:
         found["ours, gymnax"] = ours(gymnax_environments(name, agents=1), policy, theta, LANES)
         found["gymnax"] = scanned(name, policy, theta, LANES)
     for mode, sizes in SIZES.items():
         for count in sizes if built_in or mode != "built-in" else ():
+            if mode == "built-in":
+                found[f"ours {count}"] = ours(environments(name, agents=cores, workers=cores), policy, theta, count)
             found[f"{mode} {count}"], close = looped(name, policy, theta, count, mode)
             ends.callback(close)
     return found
@@ -175,13 +176,15 @@ def main():
                 run()
             turns = np.array([[rate(run, args.seconds) for run in runs.values()] for _ in range(args.rounds)])
         print(f"{case}, {cores} cores, {args.rounds} turns: useful steps, medians, and ours over each, 95%")
-        print(f"{'':12}{'per second':>12}{'per CPU s':>12}{'by time':>20}{'by CPU time':>20}")
+        print(f"{'':12}{'per second':>12}{'per CPU s':>12}{'by time':>22}{'by CPU time':>22}")
         for who, column in zip(runs, turns.transpose(1, 2, 0), strict=True):
-            mine = turns[:, list(runs).index("ours, gymnax" if who == "gymnax" else "ours")].T
+            kind, _, count = who.partition(" ")
+            alike = {"gymnax": "ours, gymnax", "built-in": f"ours {count}"}.get(kind, "ours")
+            mine = turns[:, list(runs).index(alike)].T
             ratios = [] if who.startswith("ours") else map(ratio, mine, column)
             words = [f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in ratios]
             medians = "".join(f"{np.median(x):>12,.0f}" for x in column)
-            print(f"{who:12}{medians}" + "".join(f"{word:>20}" for word in words), flush=True)
+            print(f"{who:12}{medians}" + "".join(f"{word:>22}" for word in words), flush=True)
 
 
 if __name__ == "__main__":

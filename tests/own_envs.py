@@ -168,3 +168,46 @@ def counted(file, most=99):
 def broken_factory():
     """A factory that fails."""
     raise OSError("no such robot")
+
+
+class Crowd(gymnasium.vector.VectorEnv):
+    """Lines side by side in the way of built-in vectors: one seed and one generator for all, time limit 6.
+
+    As those of Gymnasium in JAX do, it remembers beyond a reset who was over.
+    """
+
+    def __init__(self, mode, count=3, paid=None, over=None):
+        self.num_envs, self.mode, self.paid, self.dtype = count, mode.value, paid, over or bool
+        self.metadata = {"autoreset_mode": mode}
+        self.single_observation_space, self.single_action_space = Line().observation_space, Line().action_space
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, count)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, count)
+        self.place, self.steps, self.prev_done = np.zeros(count), np.zeros(count, int), np.zeros(count, bool)
+
+    def _begin(self, which):
+        self.place[which], self.steps[which] = self.np_random.random(which.sum()), 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._begin((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
+        return self.place[:, None].copy(), {}
+
+    def step(self, actions):
+        assert self.action_space.contains(actions)
+        before, about = self.prev_done & (self.mode == "NextStep"), {}
+        self.place += 1 + actions
+        self.steps += 1
+        self._begin(before)
+        over = (self.place >= 10) & ~before
+        cut = (self.steps >= 6) & ~before
+        self.prev_done = over | cut
+        reward = np.where(before, 0.0, self.place) if self.paid is None else np.full(self.num_envs, self.paid)
+        if self.mode == "SameStep":
+            about["final_obs"] = np.array([*self.place[:, None].copy(), None], object)[:-1]
+            self._begin(self.prev_done)
+        return self.place[:, None].copy(), reward, over.astype(self.dtype), cut, about
+
+
+def unwilling(num_envs):
+    """A built-in vector that takes no max_episode_steps."""
+    return Crowd(gymnasium.vector.AutoresetMode.NEXT_STEP, num_envs)

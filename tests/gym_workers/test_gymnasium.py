@@ -84,7 +84,7 @@ def by_hand(env, policy, theta, key, B, K):
 
 def test_episodes_are_those_of_a_plain_loop(make):
     """CartPole: observations, rewards, ends and padding equal a loop's own; a second call repeats them."""
-    envs = make("CartPole-v1", agents=1)
+    envs = make("CartPole-v1", agents=1, vectors=False)
     assert (envs.observations.width, envs.actions, envs.horizon) == (4, spaces.Discrete(2), 500)
     policy, theta, K = own_envs.linear(4, 2), jnp.linspace(-1, 1, 8), 30
     got = played(envs, policy, envs.tasks[0], theta, KEY, 10, K)

@@ -70,7 +70,7 @@ def test_it_ends_though_the_environment_that_was_being_built_raises(answers, mon
     """The first one stands, and is closed."""
     first, made = Env(), iter([lambda given: None, build_and_raise])
     monkeypatch.setattr(worker, "described", lambda env: {})
-    monkeypatch.setattr(worker, "build", lambda given: next(made)(given) or first)
+    monkeypatch.setattr(worker, "build", lambda given, count: next(made)(given) or first)
     done, failed = answers("described", b"environment")
     assert done == ("done", {})
     assert failed[1].startswith("raised RuntimeError: no such map")

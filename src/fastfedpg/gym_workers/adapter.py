@@ -13,6 +13,7 @@ from fastfedpg.errors import EnvironmentFailed, InputError, missing_extra
 from fastfedpg.gym_workers import make_env
 from fastfedpg.gym_workers.playing import frames, play
 from fastfedpg.gym_workers.pool import LARGEST, Pool, cores
+from fastfedpg.gym_workers.shared_memory import ANY
 from fastfedpg.gym_workers.worker_handle import Job, Sent, pickled
 from fastfedpg.memory import check_fits
 from fastfedpg.spaces import Space, said
@@ -39,6 +40,7 @@ def environments(
     workers: int | None = None,
     patience: float = 60.0,
     first: int = 0,
+    vectors: bool = True,
 ) -> Environments:
     """N agents in Gymnasium's environments.
 
@@ -54,6 +56,7 @@ def environments(
         workers: number of processes; without it, the cores this process may use. The results do not depend on it.
         patience: the seconds an environment may take for a step before it is given up.
         first: the number of the first agent, where the others are elsewhere.
+        vectors: whether an id that has a vector environment of its own is played in it.
     """
     _gymnasium()
     made = _agents(envs, rewards, agents)
@@ -63,14 +66,15 @@ def environments(
         raise InputError(f"workers = {workers}; it takes at least 1 process")
     if not patience > 0:
         raise InputError(f"patience = {patience:g}; it must be a positive number of seconds")
-    found = [(specification(env) if isinstance(env, str) else env, reward) for env, reward in made]
+    found = [(specified(env, reward, vectors) if isinstance(env, str) else env, reward) for env, reward in made]
+    together = [make_env.is_together(env) for env, _ in found]
     sent = [pickled(x, f"the environment of agent {first + i}") for i, x in enumerate(found)]
     pool = Pool(sent, workers or cores(), patience, first)
     about = _looked_at(pool, sent)
     steps = max((x["steps"] or 0 for x in about), default=0)
     known = [
-        PickledAgent(x, _words(*pair), seen["part"], seen["wants"])
-        for x, pair, seen in zip(sent, made, about, strict=True)
+        PickledAgent(x, _words(*pair) + ", together" * alike, ANY if alike else seen["part"], seen["wants"])
+        for x, pair, alike, seen in zip(sent, made, together, about, strict=True)
     ]
     return _together(
         known,
@@ -90,8 +94,8 @@ def environments(
 class PickledAgent(NamedTuple):
     """What an agent's environment is made of, pickled and in words.
 
-    `part` is how many episodes a vector environment plays at once, or 0; `wants` is what it says of its own reward,
-    where it says anything.
+    `part` is how many episodes a vector environment plays at once, or ANY; 0 where they are single ones. `wants` is
+    what it says of its own reward, where it says anything.
     """
 
     sent: Sent
@@ -199,6 +203,14 @@ def specification(name: str) -> Any:
         raise InputError(f"'{name}': {why}; what stands before the colon is the module that registers it") from None
     except gymnasium.error.Error as why:
         raise InputError(f"unknown environment '{name}': {why}") from None
+
+
+def specified(name: str, reward: Any, vectors: bool) -> Any:
+    """What an id stands for; if it has a vector environment of its own, and nothing stands against it, that."""
+    spec = specification(name)
+    own = f"{spec.vector_entry_point or ''}"  # those of phys2d are not compiled, and slower than single ones
+    fits = vectors and reward is None and own and not spec.additional_wrappers and ".phys2d." not in own
+    return partial(make_env.together, spec) if fits else spec
 
 
 def _looked_at(pool: Pool, sent: list[Sent]) -> list[dict[str, Any]]:

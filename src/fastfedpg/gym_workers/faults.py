@@ -1,10 +1,16 @@
 """What can go wrong where environments are played, in words."""
 
+import math
 import os
 import traceback
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fastfedpg.errors import text_of
+
+TRUTHS = (bool, np.bool_)
 
 
 class Wrong(Exception):
@@ -23,3 +29,44 @@ def blamed(why: BaseException) -> str:
     theirs = [x for x in frames if not any(part in x.filename for part in ours)]
     place = (theirs or list(frames))[-1]
     return f"{type(why).__name__}: {text_of(why)} ({place.filename}:{place.lineno})"
+
+
+def missing(observations: np.ndarray, beat: Any) -> None:
+    """Say which trajectory's observation is no number."""
+    rows, columns = np.nonzero(~np.isfinite(observations))
+    beat[1] = rows[0]
+    raise Wrong(f"number {columns[0]} of the observation is {observations[rows[0], columns[0]]}")
+
+
+def checked(playing: np.ndarray, found: Any, limits: Any, beat: Any) -> Any:
+    """Rewards, terminated and truncated as arrays of numbers and truths: what comes as arrays is looked at at once."""
+    (lo, hi), (paid, ended, cut) = limits, found
+    if isinstance(paid, np.ndarray) and paid.dtype.kind in "fiu" and paid.size and ended.dtype == cut.dtype == bool:
+        alike = paid.shape == ended.shape == cut.shape == playing.shape
+        if alike and lo <= float(paid.min()) and float(paid.max()) <= hi:
+            return found
+    numbers = np.zeros(len(playing))
+    for i, j in enumerate(playing.tolist()):
+        beat[1] = j
+        if isinstance(paid[i], str | bytes):  # which float would read
+            raise Wrong(f"the reward is {paid[i][:50]!r}, a {type(paid[i]).__name__}; it must be a number")
+        numbers[i] = reward = float(paid[i])
+        if not lo <= reward <= hi:
+            check_reward(reward, lo, hi)
+        if type(ended[i]) not in TRUTHS or type(cut[i]) not in TRUTHS:
+            check_flags(terminated=ended[i], truncated=cut[i])
+    return numbers, np.array([*map(bool, ended)], bool), np.array([*map(bool, cut)], bool)
+
+
+def check_flags(**flags: Any) -> None:
+    """Say which flag is no truth: None would count as False."""
+    for name, flag in flags.items():
+        if not isinstance(flag, TRUTHS) and (np.ndim(flag) or getattr(flag, "dtype", None) != np.bool_):
+            raise Wrong(f"{name} is {repr(flag)[:50]}, a {type(flag).__name__}; it must be True or False")
+
+
+def check_reward(reward: float, lo: float, hi: float) -> None:
+    """Say what is wrong with a reward."""
+    if math.isfinite(reward):
+        raise Wrong(f"the reward {reward:g} lies outside reward_range = ({lo:g}, {hi:g})")
+    raise Wrong(f"the reward is {reward}")

@@ -182,6 +182,23 @@ def row(space: Any, batch: Any, j: int) -> Any:
     return batch[j]
 
 
+def rows(space: Any) -> Callable[[Any, np.ndarray], Any]:
+    """From what several environments show to the vectors of some of them, in order: at once where it is one array."""
+    one, start = reader(space), getattr(space, "start", None)
+    n = int(space.n) if hasattr(space, "n") and start is not None else None
+
+    def read(batch: Any, which: np.ndarray) -> Any:
+        if not hasattr(space, "spaces") and np.shape(batch)[1:] == space.shape:
+            found = np.asarray(batch)
+            found = found if len(which) == len(found) else found[which]
+            found = found if start is None else found - start
+            if n is None or ((found >= 0) & (found < n)).all():
+                return found.reshape(len(which), -1)
+        return [one(row(space, batch, j)) for j in which]
+
+    return read
+
+
 def writer(space: Any) -> Callable[[np.ndarray], Any]:
     """From an action's vector to the action the environment takes."""
     start: Any = getattr(space, "start", None)
@@ -194,3 +211,11 @@ def writer(space: Any) -> Callable[[np.ndarray], Any]:
     if start is None:
         return lambda x: x.reshape(shape).astype(dtype)
     return lambda x: (x.reshape(shape) + start).astype(dtype)
+
+
+def writers(space: Any, dtype: Any) -> Callable[[np.ndarray], Any]:
+    """From the actions of several environments, a row for each, to what their vector environment takes."""
+    start: Any = getattr(space, "start", None)
+    if start is None and np.issubdtype(space.dtype, np.integer):
+        return lambda x: np.rint(x).reshape(-1, *space.shape).astype(dtype)
+    return lambda x: (x.reshape(-1, *space.shape) + (0 if start is None else start)).astype(dtype)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastfedpg.errors import printable
-from fastfedpg.gym_workers.faults import Refused, Wrong
+from fastfedpg.gym_workers.faults import Refused, Wrong, blamed
 
 
 def made(specification: Any, arguments: dict[str, Any], render_mode: str | None = None) -> Any:
@@ -23,6 +23,25 @@ def made_quietly(specification: Any, arguments: dict[str, Any], render_mode: str
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*precision lowered by casting")
         return made(specification, arguments, render_mode)
+
+
+def together(specification: Any, count: int = 1, render_mode: str | None = None) -> Any:
+    """The vector environment that a specification has of its own; to be drawn, one environment."""
+    import gymnasium
+
+    if render_mode:
+        return made(specification, {}, render_mode)
+    try:
+        return gymnasium.make_vec(specification, count, "vector_entry_point")
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError):
+        raise
+    except Exception as why:
+        raise Refused(f"its own vector environment can't be built: {blamed(why)}; vectors=false does without") from why
+
+
+def is_together(made: Any) -> bool:
+    """Whether this makes a vector environment with as many in it as are asked for."""
+    return getattr(made, "func", None) is together
 
 
 def is_environment(x: Any) -> bool:
@@ -56,8 +75,8 @@ def without_deprecations(what: Any) -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
 
 
-def build(given: tuple[Any, Any], render: bool = False) -> Any:
-    """An environment: of a specification or a factory, with the reward's wrapper around it."""
+def build(given: tuple[Any, Any], count: int = 0, render: bool = False) -> Any:
+    """An environment: of a specification or a factory, with the reward's wrapper around it; or `count` together."""
     import gymnasium
 
     made, reward = given
@@ -66,6 +85,8 @@ def build(given: tuple[Any, Any], render: bool = False) -> Any:
         try:
             if isinstance(made, gymnasium.envs.registration.EnvSpec):
                 env = gymnasium.make(made, disable_env_checker=True, **how)
+            elif count:
+                env = made(count)
             else:
                 takes = inspect.signature(made).parameters if how else {}
                 any_name = any(p.kind is p.VAR_KEYWORD for p in takes.values())

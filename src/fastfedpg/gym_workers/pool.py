@@ -224,7 +224,7 @@ class Pool:
         jobs = [
             Job(int(i), "play", (lane, first, call, limits, restart), policy)
             for lane, i in enumerate(lanes)
-            for first in range(0, B, parts[i] or shared_memory.part(B))
+            for first in range(0, B, shared_memory.part(B, parts[i]))
         ]
         with self.lock:
             file = self._file()

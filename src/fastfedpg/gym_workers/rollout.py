@@ -1,19 +1,18 @@
 """Episodes of one part of a batch."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 
-from fastfedpg.gym_workers.faults import Refused, Wrong
-from fastfedpg.gym_workers.flatten import reader, row, writer
+from fastfedpg.gym_workers.faults import Refused, Wrong, checked, missing
+from fastfedpg.gym_workers.flatten import reader, row, rows, writer, writers
 from fastfedpg.gym_workers.shared_memory import POLICY, RESETTING, part
 
 STEP = "(observation, reward, terminated, truncated, info)"
 Begun = list[tuple[int, int]]
 """Which environments begin another episode, and with which seed."""
-TRUTHS = (bool, np.bool_)
 
 
 class Singles:
@@ -43,24 +42,22 @@ class Singles:
                 raise Wrong(f"reset returned {_short(began)}; it must return (observation, info)")
             observations[j] = self.read(began[0])
 
-    def step(
-        self, actions: np.ndarray, playing: list[int], begun: Begun, observations: np.ndarray, beat: Any
-    ) -> list[Any]:
-        """One step of those that are playing: their (number, reward, terminated, truncated). Others begin anew."""
+    def step(self, actions: np.ndarray, playing: np.ndarray, begun: Begun, observations: np.ndarray, beat: Any) -> Any:
+        """One step of those that are playing: their rewards, terminated and truncated. Others begin anew."""
         found = []
         for j, seed in begun:
             beat[1] = j
             observations[j] = self.read(self.envs[j].reset(seed=seed)[0])
         envs, read, write = self.envs, self.read, self.write
-        for j in playing:
+        for j in playing.tolist():
             beat[1] = j
             then = envs[j].step(write(actions[j]))
             if type(then) is not tuple or len(then) != 5:
                 raise Wrong(f"step returned {_short(then)}; it must return {STEP}")
             seen, reward, terminated, truncated, _ = then
             observations[j] = read(seen)
-            found.append((j, reward, terminated, truncated))
-        return found
+            found.append((reward, terminated, truncated))
+        return [*zip(*found, strict=True)] or ([], [], [])
 
 
 class Vector:
@@ -69,9 +66,10 @@ class Vector:
     def __init__(self, env: Any) -> None:
         self.env, self.size = env, int(env.num_envs)
         self.space = env.single_observation_space
-        self.read = reader(self.space)
-        self.write = writer(env.single_action_space)
-        self.dtype = env.action_space.dtype
+        self.read, self.read_one = rows(self.space), reader(self.space)
+        self.write = writers(env.single_action_space, env.action_space.dtype)
+        self.every = np.arange(self.size)
+        self.one_seed: bool | None = None  # not known before it has been reset
         # Environments of several modes may share one metadata: the environment itself knows better.
         mode = getattr(env.unwrapped, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
         self.mode = getattr(mode, "value", mode)
@@ -81,18 +79,32 @@ class Vector:
         return self.size
 
     def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
-        """Begin all episodes; those without a seed of their own are given the last one."""
+        """Begin all episodes; those without a seed of their own are given the last one.
+
+        A vector environment with one seed for all is given the first, and with it its generator's state.
+        """
         beat[1] = 0
         self.over = np.zeros(self.size, bool)
         self.seeds = seeds + seeds[-1:] * (self.size - len(seeds))
-        began = self.env.reset(seed=self.seeds)[0]
-        for j in range(self.size):
-            observations[j] = self.read(row(self.space, began, j))
+        observations[:] = self.read(self._begun(), self.every)
 
-    def step(
-        self, actions: np.ndarray, playing: list[int], begun: Begun, observations: np.ndarray, beat: Any
-    ) -> list[Any]:
-        """One step of all: the (number, reward, terminated, truncated) of those that are playing.
+    def _begun(self) -> Any:
+        if not self.one_seed:
+            try:
+                began = self.env.reset(seed=self.seeds)[0]
+            except (gymnasium.error.Error, TypeError):
+                if self.one_seed is False:
+                    raise
+            else:
+                self.one_seed = False
+                return began
+        self.one_seed = True
+        if hasattr(self.env.unwrapped, "prev_done"):  # Gymnasium's own in JAX remember who was over beyond a reset
+            self.env.unwrapped.prev_done = np.zeros(self.size, bool)
+        return self.env.reset(seed=self.seeds[0])[0]
+
+    def step(self, actions: np.ndarray, playing: np.ndarray, begun: Begun, observations: np.ndarray, beat: Any) -> Any:
+        """One step of all: rewards, terminated and truncated of those that are playing.
 
         With NextStep others begin anew in it by themselves. With Disabled all take a step, so they do after it.
         """
@@ -100,24 +112,28 @@ class Vector:
         if begun and self.mode == "SameStep":
             raise Refused(
                 "its autoreset_mode is SameStep, which begins an episode within another's last step; segments need "
-                "NextStep or Disabled: take segments=false, or another mode"
+                "NextStep or Disabled: take segments=false, another mode, or for an id vectors=false"
             )
         if self.mode == "Disabled" and self.over.any():  # one that is over takes no step before it is reset
-            self.env.reset(seed=self.seeds, options={"reset_mask": self.over})
-        acts = np.stack([self.write(x) for x in actions]).astype(self.dtype)
-        seen, rewards, terminated, truncated, about = self.env.step(acts)
+            self._again(self.over)
+        seen, rewards, terminated, truncated, about = self.env.step(self.write(actions))
         self.over = np.logical_or(terminated, truncated)
         if begun and self.mode == "Disabled":
             anew = np.zeros(self.size, bool)
             for j, seed in begun:
                 anew[j], self.seeds[j] = True, seed
-            seen, self.over = self.env.reset(seed=self.seeds, options={"reset_mask": anew})[0], self.over & ~anew
-        for j, _ in begun:
-            observations[j] = self.read(row(self.space, seen, j))
-        for j in playing:
-            last = self.mode == "SameStep" and self.over[j]
-            observations[j] = self.read(row(self.space, about["final_obs"] if last else seen, j))
-        return [(j, rewards[j], terminated[j], truncated[j]) for j in playing]
+            seen, self.over = self._again(anew), self.over & ~anew
+        every = len(playing) + len(begun) == self.size
+        which = self.every if every else np.array([*playing, *(j for j, _ in begun)], int)
+        observations[slice(None) if every else which] = self.read(seen, which)
+        for j in playing[self.over[playing]] if self.mode == "SameStep" else ():
+            observations[j] = self.read_one(row(self.space, about["final_obs"], j))
+        return [np.asarray(x)[playing] for x in (rewards, terminated, truncated)]
+
+    def _again(self, which: np.ndarray) -> Any:
+        """Begin some episodes anew; a generator that all have in common goes on."""
+        seeds = None if self.one_seed else self.seeds
+        return self.env.reset(seed=seeds, options={"reset_mask": which})[0]
 
 
 def play(
@@ -137,7 +153,6 @@ def play(
 
     Where the policy has diverged there is nothing to play: the part is filled with NaN, and no environment is blamed.
     """
-    lo, hi = limits
     observations, choices, rewards, alive, terminated = out
     if not np.isfinite(theta).all():
         return diverged(out)
@@ -151,7 +166,7 @@ def play(
     beat[0] = RESETTING
     envs.reset(seeds, now, beat)
     now[used:] = now[0]
-    playing, begun, episode = list(range(used)), list[tuple[int, int]](), [0] * used
+    up, playing, begun, episode = np.ones(used, bool), np.arange(used), list[tuple[int, int]](), [0] * used
     for k in range(K):
         if flat.dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
             missing(now, beat)
@@ -162,28 +177,17 @@ def play(
             return diverged(out)
         observations[:, k] = now[:used]
         choices[:, k] = choice[:used]
-        alive[playing, k] = True
-        kept[:used][~alive[:, k]] = 0
-        over = []
-        for j, paid, ended, cut in envs.step(acts, playing, begun, now, beat):
-            if isinstance(paid, str | bytes):  # which float would read
-                beat[1] = j
-                raise Wrong(f"the reward is {paid[:50]!r}, a {type(paid).__name__}; it must be a number")
-            reward = float(paid)
-            if not lo <= reward <= hi:
-                beat[1] = j
-                check_reward(reward, lo, hi)
-            rewards[j, k] = reward
-            if type(ended) not in TRUTHS or type(cut) not in TRUTHS:
-                beat[1] = j
-                check_flags(terminated=ended, truncated=cut)
-            if ended or cut:
-                terminated[j, k] = ended
-                over.append(j)
-        if over or begun:
-            playing = sorted({*playing, *(j for j, _ in begun)} - {*over})
-            begun = [(j, _next(seeds, episode, j)) for j in over] if restart else []
-        if not playing and not begun:
+        alive[:, k] = up
+        if policy[2]:
+            kept[:used][~up] = 0
+        paid, ended, cut = checked(playing, envs.step(acts, playing, begun, now, beat), limits, beat)
+        rewards[playing, k], terminated[playing, k] = paid, ended
+        over = playing[ended | cut]
+        if len(over) or begun:
+            up[over], up[[j for j, _ in begun]] = False, True
+            playing = np.flatnonzero(up)
+            begun = [(j, _next(seeds, episode, j)) for j in over.tolist()] if restart else []
+        if not len(playing) and not begun:
             break
     if flat.dot(zeros) != 0:
         missing(now, beat)
@@ -206,7 +210,7 @@ def chosen(policy: Any, theta: np.ndarray, observations: Any, kept: Any, noise: 
         if memory:
             choice, kept = choice[:, :-memory], choice[:, -memory:]
         acts = action(choice)
-    fine = np.isfinite(choice[:used]).all() and np.isfinite(acts[:used]).all()
+    fine = np.isfinite(choice[:used]).all() and (acts is choice or np.isfinite(acts[:used]).all())
     return (choice, acts, kept) if fine else (None, None, None)
 
 
@@ -218,24 +222,3 @@ def diverged(out: Any) -> None:
     """Fill a part's arrays with what has no number."""
     observations, choices, rewards, alive, terminated = out
     observations[:], choices[:], rewards[:], alive[:], terminated[:] = np.nan, 0, np.nan, True, False
-
-
-def missing(observations: np.ndarray, beat: Any) -> None:
-    """Say which trajectory's observation is no number."""
-    rows, columns = np.nonzero(~np.isfinite(observations))
-    beat[1] = rows[0]
-    raise Wrong(f"number {columns[0]} of the observation is {observations[rows[0], columns[0]]}")
-
-
-def check_flags(**flags: Any) -> None:
-    """Say which flag is no truth: None would count as False."""
-    for name, flag in flags.items():
-        if not isinstance(flag, TRUTHS) and (np.ndim(flag) or getattr(flag, "dtype", None) != np.bool_):
-            raise Wrong(f"{name} is {repr(flag)[:50]}, a {type(flag).__name__}; it must be True or False")
-
-
-def check_reward(reward: float, lo: float, hi: float) -> None:
-    """Say what is wrong with a reward."""
-    if math.isfinite(reward):
-        raise Wrong(f"the reward {reward:g} lies outside reward_range = ({lo:g}, {hi:g})")
-    raise Wrong(f"the reward is {reward}")

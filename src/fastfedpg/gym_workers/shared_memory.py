@@ -16,12 +16,20 @@ RESULTS = ("observations", "choices", "rewards", "alive", "terminated")
 """What is played, in the order of Episodes."""
 
 
-def part(B: int) -> int:
+ANY, MOST = -1, 512
+"""In the place of a vector environment's size: it is made for as many as are asked for, and at most for these."""
+
+
+def part(B: int, vector: int = 0) -> int:
     """How many trajectories of B are played side by side by one process: half of them, from 4 to 16.
+
+    Those of a vector environment are as many as it has, or where it has ANY all B, in equal parts of at most MOST.
 
     A call of the policy is for as many, used or not, since what it rounds to depends on it: on B alone, and not on
     how many processes there are, or what else is played.
     """
+    if vector:
+        return vector if vector != ANY else math.ceil(B / math.ceil(B / MOST))
     return min(16, max(4, 2 ** math.ceil(math.log2(max(B, 1) / 2))))
 
 

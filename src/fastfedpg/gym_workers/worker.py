@@ -18,9 +18,9 @@ from fastfedpg import children
 from fastfedpg.gym_workers import render
 from fastfedpg.gym_workers.faults import Refused, Wrong, blamed
 from fastfedpg.gym_workers.flatten import described
-from fastfedpg.gym_workers.make_env import build
+from fastfedpg.gym_workers.make_env import build, is_together
 from fastfedpg.gym_workers.rollout import Singles, Vector, play
-from fastfedpg.gym_workers.shared_memory import BUILDING, RESULTS, layout, views
+from fastfedpg.gym_workers.shared_memory import ANY, BUILDING, RESULTS, layout, part, views
 
 
 class Ended(BaseException):
@@ -36,7 +36,7 @@ class Worker:
         self.built: list[Any] = []  # every environment, to be closed at the end
         self.building, self.asked = False, False
         self.first: dict[bytes, Any] = {}
-        self.envs: dict[bytes, Any] = {}
+        self.envs: dict[Any, Any] = {}
         self.policies: dict[bytes, Any] = {}
         self.shared: tuple[Any, dict[str, np.ndarray]] = (None, {})
 
@@ -48,11 +48,11 @@ class Worker:
         if code:
             self.policies[policy] = pickle.loads(code)
 
-    def build(self, environment: bytes) -> Any:
+    def build(self, environment: bytes, count: int = 0) -> Any:
         """A new environment, which is remembered; a request to end waits for it, since half of one can't be closed."""
         self.building = True
         try:
-            self.built.append(build(self.given[environment]))
+            self.built.append(build(self.given[environment], count))
         finally:
             self.building = False
         if self.asked:
@@ -77,14 +77,17 @@ class Worker:
         self.first[environment] = self.build(environment)
         return described(self.first[environment])
 
-    def made(self, environment: bytes) -> Any:
-        """An agent's environments, built when they are first asked for."""
-        if environment not in self.envs:
+    def made(self, environment: bytes, B: int) -> Any:
+        """An agent's environments for B trajectories, built when they are first asked for."""
+        count = part(B, ANY) if is_together(self.given[environment][0]) else 0
+        if (environment, count) not in self.envs:
+            if count:
+                return self.envs.setdefault((environment, count), Vector(self.build(environment, count)))
             rest = [self.first.pop(environment, None) or self.build(environment)]
             several = hasattr(rest[0], "single_observation_space")
             envs = Vector(rest[0]) if several else Singles(lambda: rest.pop() if rest else self.build(environment))
-            self.envs[environment] = envs
-        return self.envs[environment]
+            self.envs[environment, count] = envs
+        return self.envs[environment, count]
 
     def play(
         self, environment: bytes, policy: bytes, lane: int, first: int, call: Any, limits: Any, restart: bool
@@ -93,11 +96,12 @@ class Worker:
         if self.shared[0] != call:
             where = layout(*call)
             self.shared = call, views(mmap.mmap(self.memory, where["end"]), where)
-        arrays, envs = self.shared[1], self.made(environment)
-        part = slice(first, first + envs.get_ready(arrays["seeds"].shape[1], first))
-        seeds = arrays["seeds"][lane, part].tolist()
-        theta, noise = arrays["theta"][lane], arrays["noise"][lane, part]
-        out = [arrays[x][lane, part] for x in RESULTS]
+        arrays, B = self.shared[1], self.shared[1]["seeds"].shape[1]
+        envs = self.made(environment, B)
+        these = slice(first, first + envs.get_ready(B, first))
+        seeds = arrays["seeds"][lane, these].tolist()
+        theta, noise = arrays["theta"][lane], arrays["noise"][lane, these]
+        out = [arrays[x][lane, these] for x in RESULTS]
         play(envs, self.policies[policy], theta, noise, seeds, out, limits, self.beat, restart)
 
     def frames(self, environment: bytes, policy: bytes, *how: Any) -> list[np.ndarray]:

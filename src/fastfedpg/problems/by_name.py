@@ -9,7 +9,7 @@ from typing import Any
 
 from fastfedpg.core import Problem
 from fastfedpg.errors import InputError
-from fastfedpg.kinds import NUMBER, WHOLE
+from fastfedpg.kinds import NUMBER, TRUTH, WHOLE
 from fastfedpg.parameters import Parameter, read_parameter
 from fastfedpg.problems import user_function
 from fastfedpg.problems.base import KINDS, AnyProblem
@@ -17,7 +17,8 @@ from fastfedpg.problems.base import KINDS, AnyProblem
 SETTINGS = {
     name: Parameter(name, kind, None, "")
     for name, kind in (
-        ("gamma", NUMBER), ("horizon", WHOLE), ("reward_scale", NUMBER), ("patience", NUMBER), ("workers", WHOLE)
+        ("gamma", NUMBER), ("horizon", WHOLE), ("reward_scale", NUMBER), ("patience", NUMBER), ("workers", WHOLE),
+        ("vectors", TRUTH),
     )
 }  # fmt: skip
 """Arguments of an adapter; all others are the foreign environment's own."""
