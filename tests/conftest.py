@@ -61,7 +61,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_runtest_logfinish():
-    """Forget compiled programs long before a run would: in the middle of a test that counts traces they would be more."""
+    """Forget compiled programs long before a run would, so that no test that counts traces does it on its way."""
     from fastfedpg.runtime.program import MAPPINGS, make_room
 
     make_room(MAPPINGS // 2)

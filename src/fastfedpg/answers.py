@@ -79,14 +79,16 @@ class Replay(NamedTuple):
 
     `order(batch, key)` has a row for each step, `part(batch, row)` is that step's part, which `gradient` takes like a
     batch. `far(theta, part)` says whether theta is too far from the policy that played it: then no more steps are taken
-    on this batch. `note(theta, batch)` are scalars to log once it has served. Where the oracle bounds steps itself,
-    `bounded(theta, own, part, g, v)` is taken in the place of v, the direction that was made of the gradient g there.
+    on this batch. `note(theta, batch)` are scalars to log once it has served. `free(theta, part)` is the share of a
+    correction that counts there, 1 where the batch was played. Where the oracle bounds steps itself, `bounded(theta,
+    own, part, g, v)` is taken in the place of v, the direction that was made of the gradient g there.
     """
 
     order: Callable[[Batch, RngKey], Any]
     part: Callable[[Batch, Any], Batch]
     far: Callable[[Theta, Batch], Any] = lambda theta, part: False
     note: Callable[[Theta, Batch], dict[str, Any]] = lambda theta, batch: {}
+    free: Callable[[Theta, Batch], Any] | None = None
     bounded: Callable[[Theta, Own, Batch, Theta, Theta], Theta] | None = None
 
 

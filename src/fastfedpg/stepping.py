@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from fastfedpg.answers import Batch, Carried, Oracle, Own, RngKey, Scalar, Theta
+from fastfedpg.answers import Batch, Carried, Oracle, Own, Replay, RngKey, Scalar, Theta
 from fastfedpg.definitions import Info, count_dtype, squared_norm
 
 
@@ -80,7 +80,8 @@ def local_steps(
 
     Where the oracle's batches serve several steps (`Oracle.replay`) a local step is all that its batch serves:
     corrected epochs, theta <- theta - eta direction(theta, g_i(theta; part)), and drift is added up over all of them.
-    An oracle that bounds its steps (`Replay.bounded`) is given each direction first.
+    An oracle that bounds its steps (`Replay.bounded`) is given each direction first; where it says how much of a
+    correction counts (`Replay.free`), the direction is g + free (direction - g).
     """
 
     def step(theta: Theta, state: Any, g: Theta, bounded: Bounded = lambda v: v) -> tuple[Theta, Any]:
@@ -146,6 +147,16 @@ def _kept(own: Own, optimiser: Optimiser, theta: Theta) -> Any:
     return own.optimiser if isinstance(own, Carried) else optimiser.init(theta)
 
 
+def _bound(replay: Replay, theta: Theta, own: Own, part: Batch, g: Theta) -> Bounded:
+    """What is taken in the place of a direction v that was made of g."""
+    if replay.bounded is not None:
+        return partial(replay.bounded, theta, own, part, g)
+    if replay.free is None:
+        return lambda v: v
+    free = jnp.asarray(replay.free(theta, part), g.dtype)
+    return lambda v: g + free * (v - g)
+
+
 def _replayed(
     oracle: Oracle,
     step: Callable[..., tuple[Theta, Any]],
@@ -164,8 +175,7 @@ def _replayed(
         part = replay.part(batch, row)
         near = near & ~jnp.asarray(replay.far(theta, part))
         g = oracle.gradient(theta, own, part)
-        bounded = [partial(replay.bounded, theta, own, part, g)] if replay.bounded else []
-        new, after = step(theta, state, g, *bounded)
+        new, after = step(theta, state, g, _bound(replay, theta, own, part, g))
 
         def keep(a: Any, b: Any) -> Any:
             return jnp.where(near, a, b)

@@ -155,6 +155,25 @@ def log_policy_of(theta, part):
     return np.where(part.alive, every[np.arange(len(every)), np.asarray(part.choices)[:, 0].astype(int)], part.old)
 
 
+def test_a_correction_counts_by_the_share_of_steps_that_are_not_clipped():
+    """Four corrected epochs on a batch against NumPy: all of it at the policy that played, and less and less after."""
+    oracle, theta, own, batch = made(epochs=4, minibatches=1)
+    correction = 0.5 * jnp.asarray(np.random.default_rng(3).normal(size=POLICY.size))
+    x, shares = theta, []
+    for row in oracle.replay.order(batch, jax.random.fold_in(jax.random.fold_in(KEY, 0), SHUFFLE)):
+        part = oracle.replay.part(batch, row)
+        r = np.exp(np.asarray(log_policy_of(x, part)) - np.asarray(part.old))
+        A = np.asarray(part.weights)
+        clipped = np.where(A < 0, r > 1 + CLIP, r < 1 - CLIP) & (A != 0)
+        alive = np.asarray(part.alive)
+        shares.append(1 - clipped[alive].sum() / alive.sum())
+        x = x - 0.6 * (oracle.gradient(x, own, part) + shares[-1] * correction)
+    found, _, _ = local_steps(oracle, lambda x, g: g + correction, sgd(0.6), theta, own, KEY, 1, batch=batch)
+    np.testing.assert_allclose(found, x, atol=1e-12)
+    assert shares[0] == 1
+    assert 0.2 < shares[-1] < 0.8
+
+
 def test_the_critic_says_the_same_in_new_units_and_learns_what_comes():
     """Another batch's targets move centre and scale to those of both together, and with no steps no value."""
     _, theta, own, batch = made(epochs=30)

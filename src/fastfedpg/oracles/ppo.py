@@ -45,8 +45,11 @@ def ppo(
     clipped, and the gradient is that of `actor_critic` divided by K s, but for gamma^k and the mean: what an algorithm
     sends from there, and corrects by, is an ordinary policy gradient. Where the agents' mean of it is 0 a corrected
     step on the same batch does not move theta, if it is on the whole of it; on parts, that holds for their mean.
-    Away from old the clip takes part in the local steps alone, and a correction stands outside of it: with large steps
-    it can lead further than the clip would, and `kl_stop` is what bounds that. Nothing else of the theory is left.
+    Away from old the clip takes part in the local steps alone. There a correction counts as far as the batch still
+    speaks: v, the direction that an algorithm makes of a part's gradient g, becomes g + (free/n) (v - g), where free
+    steps of the part are not clipped. Whole, it would go on where the clip has ended the surrogate's own part. At
+    theta = old nothing is clipped, and v is taken as it is. Nothing else of the theory is left; how far a batch may
+    lead is for `kl_stop`.
 
     s is the standard deviation of A, averaged over the agents by the server, so that nobody is re-weighted: with a
     scale of its own, an agent whose rewards are small would count like one whose rewards are large. In the first round,
@@ -79,6 +82,10 @@ def ppo(
     def far(theta: Theta, rows: Rows) -> Any:
         return distance(log_ratio(theta, rows), rows.alive) > kl_stop
 
+    def free(theta: Theta, rows: Rows) -> Any:
+        r, A = jnp.exp(log_ratio(theta, rows)), rows.weights
+        return (rows.alive & (gain(r, A) == r * A)).sum() / jnp.maximum(rows.alive.sum(), 1)
+
     def note(theta: Theta, batch: Played) -> dict[str, Any]:
         rows = rows_of(game, batch)
         by = log_ratio(theta, rows)
@@ -89,5 +96,6 @@ def ppo(
         order=lambda batch, key: shuffled(key, len(rows_of(game, batch).weights), epochs, minibatches, unit),
         part=lambda batch, row: jax.tree.map(lambda x: x[row], rows_of(game, batch)),
         note=note,
+        free=free,
     )
     return oracle._replace(replay=replay if kl_stop is None else replay._replace(far=far))
