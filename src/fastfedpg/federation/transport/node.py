@@ -106,7 +106,9 @@ class Node:
 
     def _answered(self, answer: Callable[[bytes], bytes], limit: int) -> bool:
         """Whether there was a question."""
+        began = time.monotonic()
         pulled = self.fleet.PullMessages(PullMessagesRequest(node=self.number))
+        self.pace.looked(time.monotonic() - began)
         if not pulled.messages_list:
             return False
         self.pace.came()
