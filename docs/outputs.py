@@ -38,7 +38,8 @@ def printed(command: str, folder: Path) -> tuple[str, int]:
         own = folder / words[1]
         words = [sys.executable, str(own if own.exists() else ROOT / words[1]), *words[2:]]
     elif words[0] == "make":
-        words += ["-s", "-C", str(ROOT), f"ARGS=--out {folder / 'main'}"]
+        given = any(word.startswith("ARGS=") for word in words)
+        words += ["-s", "-C", str(ROOT), *([] if given else [f"ARGS=--out {folder / 'main'}"])]
     print(command, flush=True)
     done = subprocess.run(words, cwd=folder, env={**os.environ, "COLUMNS": "80"}, stdout=subprocess.PIPE, text=True)
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(HIDDEN)]

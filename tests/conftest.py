@@ -81,7 +81,7 @@ def pytest_runtest_call(item):
     """An unmarked test that takes too long fails; see `limits`."""
     if limits.is_long(item):
         return (yield)
-    with limits.watched():
+    with limits.watched(limits.SECONDS * limits.times(item), limits.BY_THE_CLOCK * limits.times(item)):
         return (yield)
 
 

@@ -2,7 +2,7 @@
 
 Fifteen seconds of CPU time, its own and that of the processes it waited for, because the machine may be busy with other
 things; and sixty by the clock, because a test that only sleeps is slow too. What it compiles is in neither, as that is
-kept for the next time.
+kept for the next time. Whole pages may take four times as long.
 """
 
 import resource
@@ -20,6 +20,11 @@ PARTS = ("federation", "kills", "docs", "devices", "claims", "sanitizers", "prop
 def is_long(item: pytest.Item) -> bool:
     """Whether a test belongs to a part of `make test-all` that `make test` leaves out."""
     return any(item.get_closest_marker(part) for part in PARTS)
+
+
+def times(item: pytest.Item) -> int:
+    """How many times as long a test may take."""
+    return 4 if item.get_closest_marker("whole") else 1
 
 
 def _cpu() -> float:

@@ -93,16 +93,15 @@ def words_of(text):
     return re.findall(r"[A-Za-z][A-Za-z_*]+", re.sub(r"^seconds .*|^ *\S+ per .*", "", text, flags=re.M))
 
 
-def walk(page, capsys, skip=()):
+def walk(page, capsys):
     """Do all that a page does, in the current folder; each command says what the page says."""
     for step in STEP.finditer(page.read_text()):
         kind, what, text = step["kind"], step["what"], step["text"]
         if kind == "example" and what != "python":
             Path(what).write_text(text)
         elif kind == "example":
-            if "example" not in skip:
-                exec(compile(text, page.name, "exec"), {})
-        elif not any(word in what for word in skip):
+            exec(compile(text, page.name, "exec"), {})
+        else:
             words = shlex.split(what)
             capsys.readouterr()
             if words[0] == "python":
@@ -113,22 +112,14 @@ def walk(page, capsys, skip=()):
             assert words_of(capsys.readouterr().out)[:12] == words_of(shown)[:12], what
 
 
-@pytest.mark.docs
+@pytest.mark.whole
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_does_what_it_says(page, tmp_path, monkeypatch, capsys):
-    """Every file, command and example of it. In `make test` the next test has what is quick."""
+    """Every file, command and example of it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")  # as the pages are made
     monkeypatch.syspath_prepend(str(tmp_path))
     walk(page, capsys)
-
-
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorials_files_are_whole(page, tmp_path, monkeypatch, capsys):
-    """What is written down is made, shown and listed; comparisons, runs and films are the part `docs`'s."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    walk(page, capsys, skip=("fastfedpg compare", "fastfedpg run", "fastfedpg film", "example"))
     if page.stem == "own-environment":
         lamp = runpy.run_path("lamps.py")["make"](1, "rgb_array")
         assert lamp.reset(seed=0)[0] in lamp.observation_space
@@ -140,13 +131,10 @@ def test_a_tutorials_files_are_whole(page, tmp_path, monkeypatch, capsys):
             runpy.run_path("dial.py")["dial"](0.5, 2, trust=2.0)
 
 
-@pytest.mark.docs
+@pytest.mark.whole
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook, capsys):
-    """Its cells, one after another, in this process: no kernel is started. They assert what they say.
-
-    In `make test` the same methods and gaps are those of test_algorithms.py, and cells are test_notebooks_are_clean's.
-    """
+    """Its cells, one after another, in this process: no kernel is started. They assert what they say."""
     names = {}
     for k, cell in enumerate(json.loads(notebook.read_text())["cells"]):
         if cell["cell_type"] == "code":
