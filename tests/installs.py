@@ -18,7 +18,7 @@ UV = str(Path(sys.executable).with_name("uv"))
 PINNED = ("-c", str(ROOT / "constraints.txt"))
 COMPARE = (
     "compare --algorithms fast_fedpg fedavg_pg scaffold_pg --problem compromise-grid --oracle gpomdp --baseline "
-    "leave-one-out --H 5 --eta 2 --B 4 --K 10 --rounds 4 --seeds 2 --tune --candidates 3 --tune-seeds 2 --out run"
+    "leave-one-out --H 5 --eta 2 --B 4 --K 10 --rounds 4 --seeds 2 --tune --candidates 6 --tune-seeds 2 --out run"
 )
 """The main job, in its quick form."""
 

@@ -68,7 +68,7 @@ def start(hour: Int[Array, ""], key: RngKey) -> Moment:
 def observe(task: Office, state: Moment) -> Float[Array, " o"]:
     """The numbers of SEEN."""
     known = office.seen(state.hour, state.air, state.now.temperature, scheduled(state.hour) ^ state.odd)
-    hours = jnp.asarray(_COMING)[state.hour % WEEK]
+    hours = jnp.asarray(_COMING, jnp.result_type(float))[state.hour % WEEK]
     return jnp.concatenate([known, jnp.stack([1 - hours / 12, 2 * state.now.irradiance - 1])])
 
 
