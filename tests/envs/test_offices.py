@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fastfedpg import Config, run
 from fastfedpg.crossed import crossed
 from fastfedpg.envs import with_context
 from fastfedpg.envs.catalogue import fabric, heat_pump, office, office_years, weather
 from fastfedpg.envs.catalogue.office_rules import Programme, fixed, optimal_start, programmed, setback
-from fastfedpg.envs.catalogue.offices import SEEN, Moment, advance, observe, offices, offices_with, start, told
+from fastfedpg.envs.catalogue.offices import SEEN, Moment, advance, observe, offices, offices_with, told
 from fastfedpg.errors import InputError
 
 
@@ -139,11 +140,8 @@ def test_people_are_seen_coming():
 
 def test_it_is_played_in_32_bits_without_a_warning():
     """A constant of 64 bits warned in every run with `--dtype float32`; warnings are errors here."""
-    with jax.enable_x64(False):
-        seen = observe(
-            jax.tree.map(lambda x: x[0], offices_with(1, 0.02, 0.5, 0.0)), start(jnp.int32(0), jax.random.key(0))
-        )
-    assert (seen.dtype, seen.shape) == ("float32", (len(SEEN),))
+    narrow = Config("offices", agents=1, oracle="gpomdp", policy="linear", H=1, B=1, K=2, rounds=1, dtype="float32")
+    assert run(narrow.but(evaluation_episodes=1)).theta.dtype == "float32"
 
 
 def test_optimal_start_is_earlier_in_the_cold():
