@@ -82,3 +82,19 @@ def test_the_oldest_are_forgotten(monkeypatch):
     first, *_ = (plan(CONFIG.but(eta=eta)).algorithm for eta in (0.11, 0.12, 0.13))
     assert len(made_once._KEPT["algorithm"]) == 2
     assert plan(CONFIG.but(eta=0.11)).algorithm is not first
+
+
+def test_large_problems_are_forgotten_before_there_are_many(monkeypatch):
+    """64 that just fit into memory would not: the oldest go, and the last one stays, however large it is."""
+    grids = [Config("compromise-grid", problem_args={"n": n}, agents=2, eta=0.3, H=2, rounds=1) for n in (5, 7, 5, 7)]
+    made_once.forget()
+    first, _, again, last = (plan(config).problem.oracle for config in grids)
+    assert again is first
+    size = max(made_once._bytes(x) for x in made_once._KEPT["problem"].values())
+    assert size >= 2 * 49 * 8, "tables are counted"
+    monkeypatch.setattr(made_once, "MEMORY", size)
+    made_once.forget()
+    first, _, again, last = (plan(config).problem.oracle for config in grids)
+    assert again is not first
+    assert plan(grids[-1]).problem.oracle is last
+    assert len(made_once._KEPT["problem"]) == 1

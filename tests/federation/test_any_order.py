@@ -298,6 +298,8 @@ TRIED = [0, 0]
 def one_history(folder, name, terms, fates):
     thetas, counted, network = deployed(agents_in(folder, name), METHODS[name], terms, fates)
     check(METHODS[name], thetas, counted, terms)
+    for kept in (folder / name).glob("*/*.safetensors"):
+        kept.unlink()  # as a site's owner does: who was not there in the last round keeps its run, and 8 are the most
     TRIED[0] += 1
     TRIED[1] += len(network.asked)
 

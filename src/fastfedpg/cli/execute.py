@@ -12,7 +12,7 @@ from fastfedpg.cli.consoles import noting, print_lines, room, say, tell_of_repor
 from fastfedpg.columns import Column, lay_out
 from fastfedpg.draw import style
 from fastfedpg.errors import InputError, Stopped, printable
-from fastfedpg.experiment import Interrupted, Plan, finished_run, run_folder
+from fastfedpg.experiment import Interrupted, Plan, finished_run, own_files, run_folder
 from fastfedpg.experiment.checkpoints import Checkpoint
 from fastfedpg.experiment.journal import Note
 from fastfedpg.experiment.own_code import failure, own_code
@@ -41,8 +41,10 @@ def run_and_report(planned: Plan, out: Path, work: Work, console: Console, error
 
 
 def draw_again(out: Path, console: Console, errors: Console) -> int:
-    """Of a run that has finished, the picture, if that is missing."""
+    """Of a run that has finished, the picture, if that is missing; and which of its results are other ones now."""
     note, found = noting(errors), list[Path]()
+    for path in own_files.changed_results(out):
+        note(printable(f"{path}: not what was written there, but changed since, or somebody else's"))
     if _undrawn(out):
         try:
             outcome, planned = finished_run.read(out, "", note)

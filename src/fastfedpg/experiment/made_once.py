@@ -16,8 +16,8 @@ from fastfedpg.registry import is_own
 
 T = TypeVar("T")
 
-MOST = 64
-"""Of each kind; programs that were compiled hold what they were made of in any case."""
+MOST, MEMORY = 64, 2**30
+"""Of each kind, and the bytes of their arrays; programs that were compiled hold what they were made of in any case."""
 
 _KEPT: dict[str, dict[Any, Any]] = {"problem": {}, "built": {}, "algorithm": {}, "maker": {}}
 
@@ -28,12 +28,19 @@ def once(kind: str, key: Any, make: Callable[[], T]) -> T:
     if key is None:
         return make()
     if key not in kept:
-        made = make()
-        while len(kept) >= MOST:
-            kept.pop(next(iter(kept)))
-        kept[key] = made
+        kept[key] = make()
+        while len(kept) > MOST or (len(kept) > 1 and sum(map(_bytes, kept.values())) > MEMORY):
+            old = next(iter(kept))
+            del kept[old]
+            for built in [key for key in _KEPT["built"] if kind == "problem" and key[0] == old]:
+                del _KEPT["built"][built]  # it holds the problem
     found: T = kept[key]
     return found
+
+
+def _bytes(made: Any) -> int:
+    """Of the arrays in a problem's fields."""
+    return sum(getattr(x, "nbytes", 0) for x in jax.tree.leaves(getattr(made, "__dict__", made)))
 
 
 def forget() -> None:

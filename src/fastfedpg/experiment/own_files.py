@@ -197,15 +197,23 @@ def listed(out: Path, new: Sequence[str] = ()) -> list[Path]:
     return found
 
 
-def check_results(out: Path) -> None:
+def changed_results(out: Path, aside: bool = False) -> list[Path]:
+    """What has the name of a result and is not what was written there; `aside`: and can't be put aside, as a folder."""
+    found = []
+    for path in (out / name for name in RESULTS):
+        folder = path.is_dir() and not path.is_symlink()
+        if folder or (not aside and (path.is_symlink() or path.exists()) and not is_written(out, path)):
+            found.append(path)
+    return found
+
+
+def check_results(out: Path, aside: bool = False) -> None:
     """Refuse to go on with a run where a file of somebody else's has the name of a result: it would be written over."""
-    for name in RESULTS:
-        path = out / name
-        if (path.is_symlink() or path.exists()) and not is_written(out, path):
-            raise InputError(
-                f"{path}: not what was written there, but changed since, or somebody else's, and a result is to have "
-                "its name; move it, then resume; nothing was changed"
-            )
+    for path in changed_results(out, aside):
+        raise InputError(
+            f"{path}: not what was written there, but changed since, or somebody else's, and a result is to have "
+            "its name; move it, then resume; nothing was changed"
+        )
 
 
 def remove(out: Path, files: Sequence[Path]) -> None:

@@ -114,6 +114,7 @@ def reopen(
                 raise InputError(f"{out}: the run has {run_folder.ended(out)}; there is nothing to go on with")
             run_folder.check_files(out)
             planned = like or replace(plan(from_toml(out / "config.toml")), advice=run_folder.advice(out))
+            own_files.check_results(out, aside=True)  # before a checkpoint that is refused gets another name
             clear_parts(out)
             with precision_of(planned.problem.theta0):
                 form = shapes(planned.problem, planned.algorithm, planned.schedule)
