@@ -89,7 +89,7 @@ class AnySequence(RuleBasedStateMachine):
         if overwrite and code != 2:
             self.refused = []
         self.check_kept(after)
-        if code == 0 and "nothing to do" not in words and "but changed since" not in words:
+        if code == 0 and "nothing to do" not in words and "its picture was missing" not in words:
             self.harmed = False
             self.check_finished(after)
 
@@ -222,7 +222,12 @@ FOUND = {
         ("somebody_else", {"name": "curve.png/inside"}),
         ("resume", {"how": None, "number": 1, "restart": True}),
     ],
-    "results that were damaged are told where only a picture is missing": [
+    "a folder in the place of the list": [
+        ("run", {"how": None, "number": 1, "overwrite": False, "which": 0}),
+        ("damage", {"harm": FOLDER, "where": 0, "which": 0}),
+        ("run", {"how": None, "number": 1, "overwrite": True, "which": 0}),
+    ],
+    "a finished run's results are not made again where only a picture is missing": [
         ("run", {"how": "ctrl-c", "number": 126, "overwrite": False, "which": 1}),
         ("damage", {"harm": "flip", "where": 0, "which": 1}),
         ("resume", {"how": None, "number": 1, "restart": False}),

@@ -311,3 +311,18 @@ def test_every_file_that_a_run_writes_is_listed(config):
     for out in (Path("out"), Path("drawn")):
         assert {*own_files.listed(out)} == {p for p in out.rglob("*") if p.is_file()}
     assert len(seen) > 2
+
+
+def test_resume_of_a_finished_run_tells_what_was_changed_since(capsys):
+    """It makes nothing again, and says so; that there was nothing to do said that all was well."""
+    assert command("run", *WORDS, "--out", "out") == 0
+    capsys.readouterr()
+    assert command("resume", "out") == 0
+    assert "not what was written" not in capsys.readouterr().err
+    changed = b"years of work"
+    Path("out", "agents.npz").write_bytes(changed)
+    assert command("resume", "out") == 0
+    said = capsys.readouterr()
+    assert "out/agents.npz: not what was written there, but changed since" in said.err
+    assert "there is nothing to do" in said.out
+    assert Path("out", "agents.npz").read_bytes() == changed

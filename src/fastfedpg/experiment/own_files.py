@@ -121,6 +121,8 @@ def is_written(home: Path, path: Path) -> bool:
     """
     try:
         known = entries(read_text(home / LIST, errors="replace"))
+    except IsADirectoryError:
+        raise InputError(f"{home / LIST}: a folder where the list of what was written there belongs; move it") from None
     except OSError:
         known = None
     name = path.relative_to(home).as_posix()
