@@ -34,7 +34,7 @@ def look(path: Any, file: "np.lib.npyio.NpzFile", large: Container[str]) -> dict
             raise InputError(
                 f"{path}: {name} holds Python objects, which need pickle; save it as a plain numeric array"
             )
-        entries, size = math.prod(shape), math.prod(shape) * kind.itemsize
+        entries, size = math.prod(max(1, n) for n in shape), math.prod(shape) * kind.itemsize  # (10^10, 0) is nothing
         if name not in large and entries > MOST:
             raise InputError(f"{path}: {name} has shape {shape}; it can't have more than {MOST:,} entries")
         if name not in large and size > BYTES:

@@ -182,8 +182,10 @@ HUGE = {
     "states": (3, "<U6000000", "states takes 69 MB"),
     "actions": (8 * 10**6, "<U2", "actions has 8000000 names; there are 2 actions"),
     "agents": (2 * 10**7, "<U0", "agents has shape (20000000,); it can't have more than 10,000,000 entries"),
+    "gamma": ((2 * 10**7, 0), "f8", "gamma has shape (20000000, 0); it can't have more than 10,000,000 entries"),
+    "reward_range": ((2 * 10**7, 0), "f8", "reward_range has shape (20000000, 0); it can't have more than"),
 }
-"""Text of which some kilobytes in a file would be many megabytes in memory."""
+"""Text of which some kilobytes in a file would be many megabytes in memory; of the last two, the words of an error."""
 
 
 @pytest.mark.parametrize("name", HUGE)
