@@ -207,7 +207,7 @@ SLOPE = "slope = true\nclaim = -1.0\n"
         ("vary = 3\n" + COMMON, "my.toml: no [vary]"),
         (but('setting = "problem.mid"\n', ""), "my.toml: vary has no setting; say what differs"),
         (but("problem.mid", "agnets"), "problems.agnets=0.6: unknown setting 'agnets'; did you mean 'agents'?"),
-        (but("problem.mid", "problem.middle"), "'compromise' 'middle'; did you mean 'mid'?"),
+        (but("problem.mid", "problem.middle"), "problem 'compromise': unknown argument 'middle'; did you mean 'mid'?"),
         (but("problem.mid", "clock.latncy"), "unknown setting of a clock 'latncy'; did you mean 'latency'?"),
         (but("problem.mid", "clock.latency"), "clock has no bandwidth"),
         (but('problem = "compromise"\n', ""), "problems.mid=0.6 names no problem; say which"),
