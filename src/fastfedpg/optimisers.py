@@ -1,10 +1,17 @@
-"""Optimisers by name, for local steps and for the server's; all but `sgd` are optax's."""
+"""Optimisers by name, for local steps and for the server's.
+
+Those that divide by the size of what they have seen are written here, and not optax's: a corrected step is divided by
+the size of the agent's own gradient too, which optax can't be told. Where nothing is corrected they are optax's.
+"""
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
-from fastfedpg.core import MakeOptimiser, sgd
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from fastfedpg.core import MakeOptimiser, Optimiser, Theta, sgd
 from fastfedpg.errors import InputError, missing_extra, unknown
 from fastfedpg.kinds import OPTIMISERS
 
@@ -33,8 +40,10 @@ def _made(name: str, clip_norm: float | None, decay: str | None, steps: int) -> 
             rate = (
                 optax.linear_schedule(eta, 0.0, steps) if decay == "linear" else optax.cosine_decay_schedule(eta, steps)
             )
-        first = [] if clip_norm is None else [optax.clip_by_global_norm(clip_norm)]
-        return optax.chain(*first, _STEPS[name](optax, rate))
+        clip = optax.identity() if clip_norm is None else optax.clip_by_global_norm(clip_norm)
+        if name in _SCALES:
+            return adaptive(_SCALES[name], rate, lambda v: clip.update(v, clip.init(v))[0])
+        return optax.chain(clip, _STEPS[name](optax, rate))
 
     return _optax(of, name)
 
@@ -50,16 +59,73 @@ def _optax(of: Callable[[Any, Any], Any], what: str) -> MakeOptimiser:
     return make
 
 
+class Scale(NamedTuple):
+    """How squares are remembered, nu <- remember(nu, x^2), and what step t's momentum is divided by, root(nu, t)."""
+
+    momentum: float
+    remember: Callable[[Theta, Theta], Theta]
+    root: Callable[[Theta, Any], Theta]
+    first: float = 0.0
+
+
+class Scaled(NamedTuple):
+    """What such an optimiser keeps."""
+
+    steps: Int[Array, ""]
+    mu: Theta
+    nu: Theta
+
+
+def adaptive(scale: Scale, rate: Any, shortened: Callable[[Theta], Theta] = lambda v: v) -> Optimiser:
+    """Steps -eta mu_hat / root(nu): mu follows the directions v, and nu the larger of v^2 and g^2, by coordinates.
+
+    g is the agent's own gradient. Where nothing is corrected v is g, and these are Adam, Yogi, RMSProp and Adagrad as
+    optax has them, with its values. A corrected v falls to 0 near a common optimum. Divided by its own size alone it
+    would be made large again, and theta would circle the optimum at a distance of about eta; where agents differ g does
+    not fall to 0 there, so steps do. By g alone, a coordinate in which the others move and this agent has no gradient
+    would be divided by nothing.
+
+    Args:
+        rate: eta, or a function of how many steps there were.
+        shortened: what is taken in the place of v, and of g.
+
+    Examples:
+        >>> agent = adaptive(_SCALES["rmsprop"], 0.1)
+        >>> step, _ = agent.corrected(jnp.array([1.0]), jnp.array([100.0]), agent.init(jnp.zeros(1)), jnp.zeros(1))
+        >>> round(float(step[0]), 5)  # 1 beside 100 is a hundredth of the step that 100 would be
+        -0.00316
+    """
+    b = scale.momentum
+
+    def corrected(v: Theta, g: Theta, state: Any, theta: Theta) -> tuple[Theta, Any]:
+        v, g, t = shortened(v), shortened(g), state.steps + 1
+        mu, nu = b * state.mu + (1 - b) * v, scale.remember(state.nu, jnp.maximum(v * v, g * g))
+        eta = rate(state.steps) if callable(rate) else rate
+        return -eta * mu / (1 - b**t) / scale.root(nu, t), Scaled(t, mu, nu)
+
+    return Optimiser(
+        init=lambda theta: Scaled(jnp.zeros((), jnp.int32), jnp.zeros_like(theta), jnp.full_like(theta, scale.first)),
+        update=lambda v, state, theta: corrected(v, v, state, theta),
+        corrected=corrected,
+    )
+
+
+_SCALES = {
+    "adam": Scale(0.9, lambda nu, s: 0.999 * nu + 0.001 * s, lambda nu, t: jnp.sqrt(nu / (1 - 0.999**t)) + 1e-8),
+    "yogi": Scale(
+        0.9, lambda nu, s: nu - 0.001 * jnp.sign(nu - s) * s, lambda nu, t: jnp.sqrt(nu / (1 - 0.999**t)) + 1e-3
+    ),
+    "rmsprop": Scale(0.0, lambda nu, s: 0.9 * nu + 0.1 * s, lambda nu, t: jnp.sqrt(nu + 1e-8)),
+    "adagrad": Scale(0.0, lambda nu, s: nu + s, lambda nu, t: jnp.sqrt(nu + 1e-7), first=0.1),
+}
+
 _STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "sgd": lambda optax, eta: optax.sgd(eta),
     "momentum": lambda optax, eta: optax.sgd(eta, momentum=0.9),
-    "rmsprop": lambda optax, eta: optax.rmsprop(eta),
-    "adam": lambda optax, eta: optax.adam(eta),
-    # Without optax's first momentum of 1e-6, which would move theta where the direction is 0.
-    "yogi": lambda optax, eta: optax.chain(
-        optax.scale_by_yogi(initial_accumulator_value=0.0), optax.scale_by_learning_rate(eta)
-    ),
-    "adagrad": lambda optax, eta: optax.adagrad(eta),
 }
 
-_MADE: dict[str, MakeOptimiser] = {name: _optax(step, name) for name, step in _STEPS.items()} | {"sgd": sgd}
+_MADE: dict[str, MakeOptimiser] = {
+    "sgd": sgd,
+    "momentum": _optax(_STEPS["momentum"], "momentum"),
+    **{name: partial(adaptive, scale) for name, scale in _SCALES.items()},
+}

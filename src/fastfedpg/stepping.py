@@ -17,11 +17,14 @@ from fastfedpg.definitions import Info, count_dtype, squared_norm
 class Optimiser(NamedTuple):
     """How a direction becomes a step: `init(theta)`, then `update(v, state, theta) -> (change of theta, state)`.
 
-    These are the two functions of an `optax.GradientTransformation`.
+    These are the two functions of an `optax.GradientTransformation`. One that divides by the size of what it has seen
+    may have a third, `corrected(v, g, state, theta)`: it is told the agent's own gradient g, of which an algorithm has
+    made v, and divides by the size of that. Near a common optimum v is small, and g is not.
     """
 
     init: Callable[[Theta], Any]
     update: Callable[[Theta, Any, Theta], tuple[Theta, Any]]
+    corrected: Callable[[Theta, Theta, Any, Theta], tuple[Theta, Any]] | None = None
 
 
 MakeOptimiser: TypeAlias = Callable[[Scalar], Any]
@@ -84,8 +87,11 @@ def local_steps(
     correction counts (`Replay.free`), the direction is g + free (direction - g).
     """
 
+    corrected = getattr(optimiser, "corrected", None)  # optax's have two functions
+
     def step(theta: Theta, state: Any, g: Theta, bounded: Bounded = lambda v: v) -> tuple[Theta, Any]:
-        change, state = optimiser.update(bounded(direction(theta, g)), state, theta)
+        v = bounded(direction(theta, g))
+        change, state = optimiser.update(v, state, theta) if corrected is None else corrected(v, g, state, theta)
         return theta + change.astype(theta.dtype), state
 
     def serve(carry: Served, own: Own, batch: Batch, key: RngKey) -> tuple[Served, dict[str, Any]]:

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from fastfedpg import Config, InputError, centralised_pg, fast_fedpg, fedavg_pg, loop, optimisers
+from fastfedpg import Config, InputError, centralised_pg, fast_fedpg, fedavg_pg, loop, optimisers, simulate
 from fastfedpg.algorithms.wrappers.lasting import lasting
 from fastfedpg.core import Replay
 from fastfedpg.experiment.plan import plan
@@ -78,6 +78,48 @@ def test_a_batch_that_serves_three_steps_is_three_steps(reuse):
     np.testing.assert_allclose(three.metrics["drift"], one.metrics["drift"], atol=1e-12)
     batches = 2 if reuse else 3
     np.testing.assert_array_equal(three.metrics["env_steps"][0], 4 * batches * np.arange(3))
+
+
+OPTAX = {
+    "adam": optax.adam,
+    "rmsprop": optax.rmsprop,
+    "adagrad": optax.adagrad,
+    "yogi": lambda eta: optax.chain(
+        optax.scale_by_yogi(initial_accumulator_value=0.0), optax.scale_by_learning_rate(eta)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTAX)
+def test_where_nothing_is_corrected_they_are_optaxs(name):
+    """20 steps, with and without a clip and a size that falls."""
+    g = lambda x: jnp.asarray(ONE.g(np.asarray(x))[0])
+    here = stepped(optimisers.make(name)(eta), g, jnp.zeros(3), 20)
+    np.testing.assert_allclose(here, stepped(OPTAX[name](eta), g, jnp.zeros(3), 20), atol=1e-12)
+    falls = optax.linear_schedule(eta, 0.0, 30)
+    theirs = optax.chain(optax.clip_by_global_norm(0.5), OPTAX[name](falls))
+    here = stepped(optimisers.make(name, 0.5, "linear", 30)(eta), g, jnp.zeros(3), 20)
+    np.testing.assert_allclose(here, stepped(theirs, g, jnp.zeros(3), 20), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["adam", "yogi", "rmsprop"])
+def test_corrected_steps_go_to_the_optimum_and_do_not_circle_it(name):
+    """Afresh in every round; optax's, which see the corrected direction alone, stay a good part of eta away."""
+    away = lambda make: np.abs(
+        simulate(FOUR.problem(), fast_fedpg(eta, H, optimiser=make), 300).theta[0] - FOUR.best
+    ).max()
+    assert away(optimisers.make(name)) < 1e-12
+    assert away(OPTAX[name]) > eta / 5
+
+
+@pytest.mark.parametrize("name", OPTAX)
+def test_where_an_agent_has_no_gradient_of_its_own_a_step_is_as_long_as_ever(name):
+    """v = 1 beside g = 0 is the step of v alone, and beside g = 1,000 a small part of it."""
+    by = optimisers.make(name)(eta)
+    moved = lambda g: float(by.corrected(jnp.ones(1), jnp.full(1, g), by.init(jnp.zeros(1)), jnp.zeros(1))[0][0])
+    alone = float(by.update(jnp.ones(1), by.init(jnp.zeros(1)), jnp.zeros(1))[0][0])
+    assert moved(0.0) == alone
+    assert 0 > moved(1e3) > alone / 500
 
 
 def test_steps_that_are_clipped_and_fall():
