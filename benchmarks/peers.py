@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import ttest_ind
 
 HERE = Path(__file__).resolve().parent
 ONE_THREAD = {f"{x}_NUM_THREADS": "1" for x in ("OMP", "OPENBLAS", "MKL")}
@@ -160,6 +161,33 @@ def summary(rows: list[dict]) -> list[str]:
     return lines
 
 
+def ratios(rows: list[dict], ours: str = "ppo") -> list[str]:
+    """How many times a peer's steps and CPU seconds ours takes until its own random actions reach the threshold.
+
+    Ratios of geometric means over seeds, with 95% intervals (Welch's t of the logarithms). A seed that did not get
+    there counts with all that it had: then a peer's ratio is an upper bound, and so it is written.
+    """
+    lines = []
+    for task in dict.fromkeys(x["task"] for x in rows if x["threshold"]):
+        mine = [x for x in rows if (x["task"], x["method"]) == (task, ours)]
+        for peer in dict.fromkeys(x["method"] for x in rows if x["task"] == task and x["method"] != ours):
+            theirs = [x for x in rows if (x["task"], x["method"]) == (task, peer)]
+            if min(len(mine), len(theirs)) < 2 or any(not x["steps_sampled"] for x in mine):
+                continue
+            late = sum(not x["steps_sampled"] for x in theirs)
+            said = [f"{what} {_ratio(mine, theirs, name)}" for what, name in (("steps", "steps"), ("CPU s", "cpu_all"))]
+            some = f" (at most: {late} of {len(theirs)} seeds of {peer} did not get there)" if late else ""
+            lines.append(f"{task} {ours} over {peer}: {', '.join(said)}{some}")
+    return lines
+
+
+def _ratio(mine: list[dict], theirs: list[dict], name: str) -> str:
+    spent = lambda x: float(x[f"{name}_sampled"] or x[f"last_{name}"])
+    logs = [np.log([spent(x) for x in some]) for some in (mine, theirs)]
+    low, high = np.exp(ttest_ind(*logs, equal_var=False).confidence_interval(0.95))
+    return f"{np.exp(logs[0].mean() - logs[1].mean()):.2f} [{low:.2f}, {high:.2f}]"
+
+
 def _middle(values: list[float]) -> str:
     low, middle, high = (f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}" for x in np.quantile(values, (0, 0.5, 1)))
     return middle if len(values) == 1 else f"{middle} ({low} to {high})"
@@ -201,7 +229,7 @@ def main() -> None:
             if new:
                 writer.writeheader()
             writer.writerow(row(task, method, seed, found))
-    print("\n".join(summary(read(table))))
+    print("\n".join([*summary(read(table)), *ratios(read(table))]))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 import fastfedpg as ff
-from fastfedpg.envs.catalogue.office_rules import fixed, optimal_start, played, programmed, setback
+from fastfedpg.envs.catalogue.office_rules import Control, fixed, optimal_start, played, programmed, setback
 from fastfedpg.envs.catalogue.office_years import Costs, Make, grid, search, years
-from fastfedpg.envs.catalogue.offices import Office
+from fastfedpg.envs.catalogue.offices import MIDDLE, OWN, THERMOMETER, Office
 from fastfedpg.experiment import results
 from fastfedpg.policies.informed import informed
 
@@ -25,9 +25,6 @@ GRID = grid(
 )
 FIRST_TRIED = 1000
 """Weather years in which rules are looked for start here; they are judged in those from 0 on."""
-
-MIDDLE = 21.5
-"""What is known of an office's preferred temperature where nobody says it: the middle of all."""
 
 
 class Contender(NamedTuple):
@@ -109,7 +106,13 @@ def learned(name: str, folder: Path, noisy: bool = False) -> Contender:
     rows = np.zeros((envs.N, 0)) if envs.context is None else envs.context
     thetas = results.read(folder / results.FILE).result.theta
     own = tuple(np.hstack([np.broadcast_to(theta, (envs.N, theta.shape[-1])), rows]) for theta in thetas)
-    return Contender(name, "learned", lambda office, theta: played(policy, theta, not noisy), own, offices)
+    degrees = OWN if loaded.planned.config.choice("problem").args["own_degrees"] else THERMOMETER
+
+    def make(office: Office, theta: Any) -> Control:
+        rule = played(policy, theta, not noisy)
+        return lambda o, key: degrees.meant(office, rule(degrees.shown(office, o), key))
+
+    return Contender(name, "learned", make, own, offices)
 
 
 def same_offices(contenders: Sequence[Contender]) -> Office:

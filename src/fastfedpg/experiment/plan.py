@@ -215,7 +215,8 @@ def _without_effect(config: Config, known: AnyProblem | None) -> Iterator[str]:
     steps, local = steps_in_a_round(config), "H" in config.choice("algorithm").args
     if config.get("optimiser") in ("adam", "yogi") and steps == 1 and not config.keep_optimiser and local:
         name = config.get("optimiser")
-        yield f"optimiser {name}, afresh and with one step a round, is sign descent: --keep-optimiser, or H > 1"
+        where = "afresh and with one step a round, is sign descent where nothing is corrected"
+        yield f"optimiser {name}, {where}: --keep-optimiser, or H > 1"
     if (optimiser := config.get("optimiser") or "sgd") != "sgd":
         yield f"optimiser {optimiser} keeps the fixed point of exact steps alone; the theorems are about sgd"
     if not played:

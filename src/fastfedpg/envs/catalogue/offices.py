@@ -5,6 +5,7 @@ buildings that can differ. It has a name of its own, since another physics is an
 stored studies name, keeps every number.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,6 +33,9 @@ AHEAD = 24
 
 _open = np.array([day < 5 and OPEN <= hour < CLOSE for day in (*range(7), 0) for hour in range(24)])
 _COMING = np.array([min(1 + _open[h + 1 :].argmax(), AHEAD) for h in range(WEEK)])  # hours, from each of a week
+
+MIDDLE = 21.5
+"""The middle of all preferred temperatures."""
 
 SEEN = (*office.SEEN, "coming", "sun")
 """What a thermostat sees: what that of `office.py` does, then 1 - h / 12, with the h >= 1 hours until people are next
@@ -90,17 +94,33 @@ def advance(fabric: Fabric, state: Moment, action: Float[Array, "2"], key: RngKe
     return Moment(hour, air, mass, weather, outdoors(hour, weather), odd), seen
 
 
-def environment() -> Env:
+class Degrees(NamedTuple):
+    """In whose degrees a thermostat sees and sets: those of a thermometer, or its office's own."""
+
+    shown: Callable[[Office, Float[Array, " o"]], Float[Array, " o"]]  # of an observation in a thermometer's
+    meant: Callable[[Office, Float[Array, "2"]], Float[Array, "2"]]  # an action in a thermometer's
+
+
+def _warmer(task: Office) -> Any:
+    return jnp.asarray(task.preferred) - MIDDLE
+
+
+THERMOMETER = Degrees(lambda task, o: o, lambda task, a: a)
+OWN = Degrees(lambda task, o: o.at[0].add(-_warmer(task) / 5), lambda task, a: a + _warmer(task) / 4.5)
+"""At the preferred temperature every office sees the same number, and the same action asks for as much above it."""
+
+
+def environment(degrees: Degrees = THERMOMETER) -> Env:
     """An office, for a task that is an Office; an episode starts at any hour of the year."""
 
     def reset(task: Task, key: RngKey) -> tuple[Moment, Array]:
         when, rest = jax.random.split(key)
         state = start(jax.random.randint(when, (), 0, YEAR, jnp.int32), rest)
-        return state, observe(task, state)
+        return state, degrees.shown(task, observe(task, state))
 
     def step(task: Task, state: Moment, action: Array, key: RngKey) -> Step:
-        new, seen = advance(task.fabric, state, action, key)
-        return Step(new, observe(task, new), reward(task, seen), jnp.bool_(False))
+        new, seen = advance(task.fabric, state, degrees.meant(task, action), key)
+        return Step(new, degrees.shown(task, observe(task, new)), reward(task, seen), jnp.bool_(False))
 
     return Env(reset, step, box(len(SEEN)), box(2, -1, 1))
 
@@ -113,7 +133,7 @@ def offices_with(agents: int, least: float, most: float, spread: float) -> Offic
 
 def told(all_of_them: Office, least: float, most: float, spread: float) -> Float[np.ndarray, "N c"]:
     """What a policy may be told of each: preferred temperature, weight and, where buildings differ, three of those."""
-    own = [np.asarray(all_of_them.preferred) - 21.5, _between(all_of_them.weight, least, most)]
+    own = [np.asarray(all_of_them.preferred) - MIDDLE, _between(all_of_them.weight, least, most)]
     if spread > 0:
         own += [_between(factor, 1 / (1 + spread), 1 + spread) for factor in all_of_them.fabric[:3]]
     return np.stack(own, axis=1)
@@ -131,6 +151,7 @@ def offices(
     most: float = 0.5,
     spread: float = 0.0,
     context: bool = False,
+    own_degrees: bool = False,
 ) -> Environments:
     """One thermostat for N offices with heat pumps, by the hour, for a week: to what to heat, to what to cool.
 
@@ -150,12 +171,15 @@ def offices(
         spread: losses, mass and solar gain of buildings lie between 1 / (1 + spread) and 1 + spread.
         context: whether a policy's context (`with_context`, or `--context` with numbers of one's own) is its own
             office: preferred temperature, weight and, where buildings differ, those three numbers; each from -1 to 1.
+        own_degrees: whether a thermostat sees and sets degrees above what its own people prefer, so that one policy
+            means the same in all offices. With `context` all have one kernel still; without it they then differ.
     """
     if not 0 < least <= most:
         raise InputError(f"offices: least = {least:g}, most = {most:g}; it must be 0 < least <= most")
     if not 0 <= spread <= 1:
         raise InputError(f"offices: spread = {spread:g}; it must lie in [0, 1]: 0.2 is for buildings within 20%")
-    tasks, env = offices_with(agents, least, most, spread), environment()
+    tasks, env = offices_with(agents, least, most, spread), environment(OWN if own_degrees else THERMOMETER)
+    about = f"agents={agents}, gamma={gamma}, least={least}, most={most}, spread={spread}"
     made = Environments(
         name="offices",
         observations=env.observations,
@@ -166,6 +190,6 @@ def offices(
         gamma=gamma,
         reward_range=(-0.45 * heat_pump.PUMP - most * WORST**2, 0.0),
         agents=tuple(f"{c:.1f}°, {w:.2f} €/K²h" for c, w in zip(tasks.preferred, tasks.weight, strict=True)),
-        source=f"offices(agents={agents}, gamma={gamma}, least={least}, most={most}, spread={spread})",
+        source=f"offices({about}{', own_degrees' * own_degrees})",
     )
     return with_context(made, told(tasks, least, most, spread)) if context else made
