@@ -217,6 +217,15 @@ def writer(space: Any) -> Callable[[np.ndarray], Any]:
     return lambda x: (x.reshape(shape) + start).astype(dtype)
 
 
+def each_action(space: Any) -> Callable[[np.ndarray], list[Any]]:
+    """From actions, a row for each environment, to what each of them takes."""
+    write = writer(space)
+    if not hasattr(space, "n"):
+        return lambda actions: [write(x) for x in actions]
+    offset = int(space.start)
+    return lambda actions: [int(x) + offset for x in actions[:, 0].tolist()]
+
+
 def writers(space: Any, dtype: Any) -> Callable[[np.ndarray], Any]:
     """From the actions of several environments, a row for each, to what their vector environment takes."""
     start: Any = getattr(space, "start", None)

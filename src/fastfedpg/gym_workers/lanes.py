@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 
 from fastfedpg.gym_workers.faults import TRUTHS, Refused, Wrong, checked
-from fastfedpg.gym_workers.flatten import reader, row, rows, writer, writers
+from fastfedpg.gym_workers.flatten import each_action, reader, row, rows, writers
 from fastfedpg.gym_workers.shared_memory import part
 
 STEP = "(observation, reward, terminated, truncated, info)"
@@ -38,7 +38,7 @@ class Singles:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make, self.envs = make, [make()]
         self.read = reader(self.envs[0].observation_space)
-        self.write = writer(self.envs[0].action_space)
+        self.write = each_action(self.envs[0].action_space)
 
     def get_ready(self, B: int, first: int) -> int:
         """Have an environment for each trajectory of the part of B that begins with one; how many a part has."""
@@ -64,12 +64,12 @@ class Singles:
         for j, seed in lanes.begun:
             beat[1] = j
             observations[j] = self.read(self.envs[j].reset(seed=seed)[0])
-        envs, read, write = self.envs, self.read, self.write
-        playing = np.flatnonzero(lanes.up)
+        envs, read, playing = self.envs, self.read, np.flatnonzero(lanes.up)
+        taken = self.write(actions[: len(lanes.up)])
         paid, ended, cut = [], [], []
         for j in playing.tolist():
             beat[1] = j
-            then = envs[j].step(write(actions[j]))
+            then = envs[j].step(taken[j])
             if type(then) is not tuple or len(then) != 5:
                 raise Wrong(f"step returned {_short(then)}; it must return {STEP}")
             seen, reward, terminated, truncated, _ = then
@@ -90,7 +90,7 @@ class Vector:
         self.space = env.single_observation_space
         self.read, self.read_one = rows(self.space), reader(self.space)
         self.write = writers(env.single_action_space, env.action_space.dtype)
-        self.every = np.arange(self.size)
+        self.every, self.shape = np.arange(self.size), (self.size,)
         self.one_seed: bool | None = None  # not known before it has been reset
         # Environments of several modes may share one metadata: the environment itself knows better.
         mode = getattr(env.unwrapped, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
@@ -132,7 +132,23 @@ class Vector:
         With NextStep others begin anew in it by themselves. With Disabled all take a step, so they do after it.
         """
         beat[1] = 0
-        if lanes.begun and self.mode == "SameStep":
+        if self.by_itself:
+            seen, *said, about = self.env.step(self.write(actions))
+        else:
+            seen, said, about = self._reset_by_hand(actions, lanes.begun)
+        which = lanes.moving
+        if which is None:
+            observations[:] = self.read(seen, self.every)
+        else:
+            observations[which] = self.read(seen, which)
+        if self.mode == "SameStep":
+            for j in np.flatnonzero(lanes.up & self.over[: len(lanes.up)]).tolist():
+                observations[j] = self.read_one(row(self.space, about["final_obs"], j))
+        return self._said(said, lanes, limits, beat)
+
+    def _reset_by_hand(self, actions: np.ndarray, begun: Begun) -> tuple[Any, list[Any], Any]:
+        """The step of a vector environment that has to be told who begins anew, or does so too soon."""
+        if begun and self.mode == "SameStep":
             raise Refused(
                 "its autoreset_mode is SameStep, which begins an episode within another's last step; segments need "
                 "NextStep or Disabled: take segments=false, another mode, or for an id vectors=false"
@@ -140,19 +156,13 @@ class Vector:
         if self.mode == "Disabled" and self.over.any():  # one that is over takes no step before it is reset
             self._again(self.over)
         seen, *said, about = self.env.step(self.write(actions))
-        if not self.by_itself:
-            self.over = np.logical_or(*said[1:])
-        if lanes.begun and self.mode == "Disabled":
+        self.over = np.logical_or(*said[1:])
+        if begun and self.mode == "Disabled":
             anew = np.zeros(self.size, bool)
-            for j, seed in lanes.begun:
+            for j, seed in begun:
                 anew[j], self.seeds[j] = True, seed
             seen, self.over = self._again(anew), self.over & ~anew
-        which = lanes.moving
-        observations[slice(None) if which is None else which] = self.read(seen, self.every if which is None else which)
-        if self.mode == "SameStep":
-            for j in np.flatnonzero(lanes.up & self.over[: len(lanes.up)]).tolist():
-                observations[j] = self.read_one(row(self.space, about["final_obs"], j))
-        return self._said(said, lanes, limits, beat)
+        return seen, said, about
 
     def _again(self, which: np.ndarray) -> Any:
         """Begin some episodes anew; a generator that all have in common goes on."""
@@ -162,9 +172,14 @@ class Vector:
     def _said(self, said: list[Any], lanes: Lanes, limits: Any, beat: Any) -> Said:
         """Rewards and ends of the lanes that are in use."""
         used, (paid, ended, cut) = len(lanes.up), said
-        usual = type(paid) is type(ended) is type(cut) is np.ndarray and paid.dtype in REAL
-        if usual and ended.dtype == cut.dtype == TRUTH and paid.shape == ended.shape == cut.shape == self.every.shape:
-            return paid[:used], ended[:used], cut[:used]
+        arrays = type(paid) is type(ended) is type(cut) is np.ndarray and paid.shape == self.shape
+        if (
+            arrays
+            and paid.dtype in REAL
+            and ended.dtype is cut.dtype is TRUTH
+            and ended.shape == cut.shape == self.shape
+        ):
+            return (paid, ended, cut) if used == self.size else (paid[:used], ended[:used], cut[:used])
         playing = np.flatnonzero(lanes.up)
         return _spread(playing, checked(playing, [np.asarray(x)[playing] for x in said], limits, beat), used)
 

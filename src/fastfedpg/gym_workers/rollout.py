@@ -130,13 +130,14 @@ def deciding(policy: Any, theta: np.ndarray, size: int, used: int) -> Callable[.
     Nothing where a choice that is used is no number. What NumPy has to say of it is not said: a policy may overflow.
     """
     choose, action, memory = policy
-    choose, quiet = prepared(choose, theta, size), copy_context()
+    quiet = copy_context()
     quiet.run(np.seterr, all="ignore")  # NumPy keeps it in a context, and to enter one takes a tenth of an errstate
+    choose = quiet.run(prepared, choose, theta, size)
     zeros = np.zeros(0, theta.dtype)
 
     def fine(x: np.ndarray) -> bool:
         nonlocal zeros
-        flat = x[:used].reshape(-1)
+        flat = (x if used == size else x[:used]).reshape(-1)
         if flat.size != zeros.size:
             zeros = np.zeros(flat.size, theta.dtype)
         return bool(flat.dot(zeros) == 0)

@@ -117,9 +117,9 @@ def _counted(q: int, z: np.ndarray) -> Callable[[Rows], Rows]:
     most = np.empty(len(z), z.dtype)
 
     def choice(noise: Rows) -> Rows:
-        np.maximum(first, second, most)
+        np.maximum(first, second, out=most)
         for column in others:
-            np.maximum(most, column, most)
+            np.maximum(most, column, out=most)
         for column in columns:
             np.subtract(column, most, column)
         np.exp(z, z)
