@@ -40,7 +40,7 @@ def play(
     look = lambda steps: outside(paid[:steps], alive[:steps], limits, beat)
     beat[0] = RESETTING
     try:
-        fine = _steps(envs, policy, theta, noise, seeds, (*out[:2], paid, *out[3:]), limits, beat, restart, look)
+        fine = _steps(look, restart, envs, policy, theta, noise, seeds, (*out[:2], paid, *out[3:]), limits, beat)
     except Exception:
         look(max(beat[0], 0))
         raise
@@ -54,19 +54,9 @@ def play(
     return None
 
 
-def _steps(
-    envs: Any,
-    policy: Any,
-    theta: Any,
-    noise: Any,
-    seeds: list[int],
-    out: Any,
-    limits: Any,
-    beat: Any,
-    restart: bool,
-    look: Callable[[int], None],
-) -> bool:
-    """All steps; whether the policy's choices are numbers."""
+def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
+    """All steps of `play`, with what it is given; whether the policy's choices are numbers."""
+    envs, policy, theta, noise, seeds, out, limits, beat = given
     observations, choices, paid, alive, terminated = out
     (used, K), size = noise.shape[:2], envs.size
     random = np.zeros((K, size, noise.shape[2]), noise.dtype)
