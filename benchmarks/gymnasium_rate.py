@@ -3,7 +3,8 @@
 All play the same policy with the same theta in the same environment, and take turns in one run, so that a busy machine
 slows all; where others use it as well, the rates per second of CPU time say more. Rivals are plain loops: choose,
 step, and keep what was seen, in Gymnasium's synchronous, asynchronous and, where there is one, built-in vector
-environment, by the policy's NumPy half; and in gymnax compiled, by its JAX half. Ours is a batch of lanes in which
+environment, by the policy's NumPy half; there (`prepared`) also by the form of it for one theta that ours plays, which
+is no part of the interface; and in gymnax compiled, by its JAX half. Ours is a batch of lanes in which
 episodes follow each other, as `ppo` plays them, with all that such a call costs: of Gymnasium's single environments in
 processes, of its built-in vectors there, with an agent for each core and a batch as large as the rival's, and of
 gymnax's, compiled. A step that only begins another episode does not count, for anybody.
@@ -30,6 +31,7 @@ from our_run import cpu
 from fastfedpg import policies
 from fastfedpg.envs.gymnax import gymnax_environments
 from fastfedpg.gym_workers.adapter import environments
+from fastfedpg.policies.in_place import prepared
 from fastfedpg.spaces import Discrete, box
 
 K = 200
@@ -49,8 +51,10 @@ CASES = {
 }
 """Policies and their theta; the linear one balances for some hundred steps."""
 
-SIZES = {"sync": (8, 32), "async": (2, 8), "built-in": (8, 64, 512)}
-"""How many environments each kind of vector has."""
+SIZES = {"sync": (8, 32), "async": (2, 8), "built-in": (8, 64, 512), "prepared": (8, 64, 512)}
+"""How many environments each kind of vector has; `prepared` is `built-in` with our inner form of the policy."""
+
+BUILT_IN = ("built-in", "prepared")
 
 LEAST = 0.2
 """Seconds of CPU in a turn: those of other processes are counted in hundredths."""
@@ -107,8 +111,9 @@ def looped(name, policy, theta, count, mode):
     """A function that takes K steps in each of some environments and returns the useful ones; and an end."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # they never touch JAX
-        mode = "vector_entry_point" if mode == "built-in" else mode
-        vector = gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode)
+        kind = "vector_entry_point" if mode in BUILT_IN else mode
+        vector = gymnasium.make_vec(name, num_envs=count, vectorization_mode=kind)
+    choose = prepared(policy.choose, theta, count) if mode == "prepared" else partial(policy.choose, theta)
     rng, discrete = np.random.default_rng(0), isinstance(vector.single_action_space, gymnasium.spaces.Discrete)
     draw = rng.random if discrete else rng.standard_normal
     width = 1 if discrete else vector.single_action_space.shape[0]
@@ -117,7 +122,7 @@ def looped(name, policy, theta, count, mode):
     def run():
         kept, useful = [], 0
         for noise in draw((K, count, width)):
-            choice = policy.choose(theta, state[0].astype(theta.dtype), noise)
+            choice = choose(state[0].astype(theta.dtype), noise)
             action = policy.action(choice)
             action = action[:, 0].astype(int) if discrete else action.astype(np.float32)
             seen, reward, terminated, truncated, _ = vector.step(action)
@@ -137,7 +142,7 @@ def contenders(name, policy, theta, cores, ends):
         found["ours, gymnax"] = ours(gymnax_environments(name, agents=1), policy, theta, LANES)
         found["gymnax"] = scanned(name, policy, theta, LANES)
     for mode, sizes in SIZES.items():
-        for count in sizes if built_in or mode != "built-in" else ():
+        for count in sizes if built_in or mode not in BUILT_IN else ():
             if mode == "built-in":
                 found[f"ours {count}"] = ours(environments(name, agents=cores, workers=cores), policy, theta, count)
             found[f"{mode} {count}"], close = looped(name, policy, theta, count, mode)
@@ -179,7 +184,7 @@ def main():
         print(f"{'':12}{'per second':>12}{'per CPU s':>12}{'by time':>22}{'by CPU time':>22}")
         for who, column in zip(runs, turns.transpose(1, 2, 0), strict=True):
             kind, _, count = who.partition(" ")
-            alike = {"gymnax": "ours, gymnax", "built-in": f"ours {count}"}.get(kind, "ours")
+            alike = {"gymnax": "ours, gymnax", **dict.fromkeys(BUILT_IN, f"ours {count}")}.get(kind, "ours")
             mine = turns[:, list(runs).index(alike)].T
             ratios = [] if who.startswith("ours") else map(ratio, mine, column)
             words = [f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in ratios]

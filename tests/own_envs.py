@@ -208,6 +208,27 @@ class Crowd(gymnasium.vector.VectorEnv):
         return self.place[:, None].copy(), reward, over.astype(self.dtype), cut, about
 
 
+class Astray(Crowd):
+    """Lines one of which is paid too much on step 2; on step 4 something else goes wrong."""
+
+    def __init__(self, then):
+        super().__init__(gymnasium.vector.AutoresetMode.NEXT_STEP)
+        self.then, self.taken = then, 0
+
+    def step(self, actions):
+        seen, _, *rest = super().step(actions)
+        reward = np.array([0.0, 99.0 if self.taken == 2 else 0.0, 0.0])
+        self.taken += 1
+        if self.taken > 4 and self.then == "raised":
+            raise ValueError("out of order")
+        return seen * np.nan if self.taken > 4 and self.then == "seen" else seen, reward, *rest
+
+
+def lost(theta, observation, noise):
+    """Choices until somebody is at 4."""
+    return np.where(observation.max() >= 4, np.nan, 0 * noise)
+
+
 def unwilling(num_envs):
     """A built-in vector that takes no max_episode_steps."""
     return Crowd(gymnasium.vector.AutoresetMode.NEXT_STEP, num_envs)

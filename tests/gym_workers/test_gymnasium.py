@@ -26,7 +26,7 @@ from fastfedpg.envs.fingerprint import told
 from fastfedpg.envs.gymnax import gymnax_environments
 from fastfedpg.errors import EnvironmentFailed, InputError
 from fastfedpg.gym_workers import adapter as gym
-from fastfedpg.gym_workers import mujoco, rollout
+from fastfedpg.gym_workers import lanes, mujoco, rollout
 from fastfedpg.gym_workers.adapter import environments
 from fastfedpg.gym_workers.flatten import described, writer
 from fastfedpg.gym_workers.shared_memory import part
@@ -451,7 +451,7 @@ def test_a_policy_that_has_diverged_is_not_the_environments_fault(make, capfd):
 
 def test_choices_that_overflow_are_the_policys_fault():
     """Warnings are errors here, and none is given."""
-    envs, beat = rollout.Singles(Line), [0, 0]
+    envs, beat = lanes.Singles(Line), [0, 0]
     assert envs.get_ready(B=2, first=0) == 4
     out = np.zeros((2, 4, 1)), np.ones((2, 3, 1)), np.zeros((2, 3)), np.zeros((2, 3), bool), np.ones((2, 3), bool)
     wild = lambda theta, o, noise: np.exp(theta * (1 + 0 * noise)), lambda choice: choice, 0

@@ -180,6 +180,17 @@ def test_what_a_vector_pays_and_says_is_looked_at(make, wrong, words):
         raise envs.host_error()
 
 
+@pytest.mark.parametrize("then", ["seen", "raised", "chosen"])
+def test_what_was_paid_is_told_before_what_came_later(make, then):
+    """Rewards are looked at for many steps at once: lane 1's on step 2, whatever ends the part on step 4."""
+    envs = make([partial(own_envs.Astray, then)], reward_range=(0, 10))
+    wild = WALK._replace(choose=own_envs.lost) if then == "chosen" else WALK
+    with pytest.raises(EnvironmentFailed):
+        played(envs, 3, 8, wild, UP)
+    with pytest.raises(EnvironmentFailed, match="step 2 of trajectory 1: the reward 99 lies outside reward_range"):
+        raise envs.host_error()
+
+
 def test_where_an_id_is_not_played_in_its_vector(make):
     """Rewards and wrappers are for single environments, and phys2d's vectors are slow; arguments, or asked not to."""
     known = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastfedpg.errors import text_of
 
-TRUTHS = (bool, np.bool_)
+TRUTHS = frozenset({bool, np.bool_})
 
 
 class Wrong(Exception):
@@ -38,13 +38,9 @@ def missing(observations: np.ndarray, beat: Any) -> None:
     raise Wrong(f"number {columns[0]} of the observation is {observations[rows[0], columns[0]]}")
 
 
-def checked(playing: np.ndarray, found: Any, limits: Any, beat: Any) -> Any:
-    """Rewards, terminated and truncated as arrays of numbers and truths: what comes as arrays is looked at at once."""
-    (lo, hi), (paid, ended, cut) = limits, found
-    if isinstance(paid, np.ndarray) and paid.dtype.kind in "fiu" and paid.size and ended.dtype == cut.dtype == bool:
-        alike = paid.shape == ended.shape == cut.shape == playing.shape
-        if alike and lo <= float(paid.min()) and float(paid.max()) <= hi:
-            return found
+def checked(playing: np.ndarray, said: Any, limits: Any, beat: Any) -> Any:
+    """Rewards, terminated and truncated as arrays of numbers and truths, each looked at."""
+    (lo, hi), (paid, ended, cut) = limits, said
     numbers = np.zeros(len(playing))
     for i, j in enumerate(playing.tolist()):
         beat[1] = j
@@ -58,10 +54,21 @@ def checked(playing: np.ndarray, found: Any, limits: Any, beat: Any) -> Any:
     return numbers, np.array([*map(bool, ended)], bool), np.array([*map(bool, cut)], bool)
 
 
+def outside(paid: np.ndarray, up: np.ndarray, limits: Any, beat: Any) -> None:
+    """Say which of the rewards (k, j) of those that are up comes first that is none, or outside its limits."""
+    lo, hi = limits
+    if not paid.size or (lo <= paid.min() and paid.max() <= hi):
+        return
+    steps, lanes = np.nonzero(up & ~((lo <= paid) & (paid <= hi)))
+    if len(steps):
+        beat[0], beat[1] = int(steps[0]), int(lanes[0])
+        check_reward(float(paid[steps[0], lanes[0]]), lo, hi)
+
+
 def check_flags(**flags: Any) -> None:
     """Say which flag is no truth: None would count as False."""
     for name, flag in flags.items():
-        if not isinstance(flag, TRUTHS) and (np.ndim(flag) or getattr(flag, "dtype", None) != np.bool_):
+        if not isinstance(flag, (bool, np.bool_)) and (np.ndim(flag) or getattr(flag, "dtype", None) != np.bool_):
             raise Wrong(f"{name} is {repr(flag)[:50]}, a {type(flag).__name__}; it must be True or False")
 
 

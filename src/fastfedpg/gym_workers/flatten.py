@@ -119,7 +119,7 @@ def reader(space: Any) -> Callable[[Any], Any]:
     shape = space.shape
 
     def flat(x: Any) -> Any:
-        if np.shape(x) != shape:
+        if (x.shape if type(x) is np.ndarray else np.shape(x)) != shape:
             raise Wrong(f"an observation has shape {np.shape(x)}; that of its space is {shape}")
         return x if start is None else x - start
 
@@ -186,9 +186,13 @@ def rows(space: Any) -> Callable[[Any, np.ndarray], Any]:
     """From what several environments show to the vectors of some of them, in order: at once where it is one array."""
     one, start = reader(space), getattr(space, "start", None)
     n = int(space.n) if hasattr(space, "n") and start is not None else None
+    plain, shape = not hasattr(space, "spaces"), space.shape
+    numbers = plain and start is None and n is None and len(shape) == 1
 
     def read(batch: Any, which: np.ndarray) -> Any:
-        if not hasattr(space, "spaces") and np.shape(batch)[1:] == space.shape:
+        if numbers and type(batch) is np.ndarray and batch.shape == (len(which), *shape):
+            return batch
+        if plain and np.shape(batch)[1:] == shape:
             found = np.asarray(batch)
             found = found if len(which) == len(found) else found[which]
             found = found if start is None else found - start
@@ -213,9 +217,21 @@ def writer(space: Any) -> Callable[[np.ndarray], Any]:
     return lambda x: (x.reshape(shape) + start).astype(dtype)
 
 
+def each_action(space: Any) -> Callable[[np.ndarray], list[Any]]:
+    """From actions, a row for each environment, to what each of them takes."""
+    write = writer(space)
+    if not hasattr(space, "n"):
+        return lambda actions: [write(x) for x in actions]
+    offset = int(space.start)
+    return lambda actions: [int(x) + offset for x in actions[:, 0].tolist()]
+
+
 def writers(space: Any, dtype: Any) -> Callable[[np.ndarray], Any]:
     """From the actions of several environments, a row for each, to what their vector environment takes."""
     start: Any = getattr(space, "start", None)
     if start is None and np.issubdtype(space.dtype, np.integer):
         return lambda x: np.rint(x).reshape(-1, *space.shape).astype(dtype)
-    return lambda x: (x.reshape(-1, *space.shape) + (0 if start is None else start)).astype(dtype)
+    shape = (-1, *space.shape)
+    if start is not None and not np.any(start):
+        return lambda x: x.reshape(shape).astype(dtype)
+    return lambda x: (x.reshape(shape) + (0 if start is None else start)).astype(dtype)

@@ -80,6 +80,7 @@ class Pool:
         self.variables = {**os.environ, **QUIET, **more, **ONE_THREAD}
         self.members: list[Member] = []
         self.files: list[int] = []  # the shared memory's, while there is one
+        self.shared: tuple[Any, dict[str, np.ndarray]] = (None, {})  # the last call's arrays in it
         self.beats = memoryview(b"")
         self.front = -(-16 * count // PAGE) * PAGE
         self.owner = os.getpid()
@@ -93,6 +94,7 @@ class Pool:
     def release(self) -> None:
         """End the processes and give their memory back; the next job starts them anew."""
         with self.lock:
+            self.shared = None, {}
             _free(self.members, self.files, self.owner)
 
     def close(self) -> None:
@@ -192,6 +194,16 @@ class Pool:
             self.beats = memoryview(mmap.mmap(self.files[0], self.front)).cast("q")
         return self.files[0]
 
+    def _arrays(self, call: Any) -> dict[str, np.ndarray]:
+        """A call's arrays: where it is as the last one, the same, since every page of a new mapping is a fault."""
+        file = self._file()
+        if self.shared[0] != (file, call):
+            where = shared_memory.layout(*call)
+            if os.fstat(file).st_size < where["end"]:
+                os.truncate(file, where["end"])
+            self.shared = (file, call), shared_memory.views(mmap.mmap(file, where["end"]), where)
+        return self.shared[1]
+
     def _start(self, number: int) -> Member:
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(START), 0))
@@ -220,17 +232,13 @@ class Pool:
         axes, (B, d) = agent.shape, (seeds.shape[-1], theta.shape[-1])
         lanes = agent.reshape(-1)
         call = (len(lanes), B, K, d, noise.shape[-1], *widths, theta.dtype.name, self.front)
-        where = shared_memory.layout(*call)
         jobs = [
             Job(int(i), "play", (lane, first, call, limits, restart), policy)
             for lane, i in enumerate(lanes)
             for first in range(0, B, shared_memory.part(B, parts[i]))
         ]
         with self.lock:
-            file = self._file()
-            if os.fstat(file).st_size < where["end"]:
-                os.truncate(file, where["end"])
-            shared = shared_memory.views(mmap.mmap(file, where["end"]), where)
+            shared = self._arrays(call)
             for name, x in (("theta", theta), ("seeds", seeds), ("noise", noise)):
                 shared[name][:] = x.reshape(shared[name].shape)
             self._work(jobs)

@@ -7,7 +7,7 @@ import numpy as np
 from fastfedpg.gym_workers.faults import Refused, blamed
 from fastfedpg.gym_workers.flatten import reader, writer
 from fastfedpg.gym_workers.make_env import build
-from fastfedpg.gym_workers.rollout import chosen
+from fastfedpg.gym_workers.rollout import deciding
 from fastfedpg.gym_workers.shared_memory import BUILDING, RESETTING
 
 
@@ -30,9 +30,10 @@ def _episode(
     beat[0] = RESETTING
     now = np.reshape(read(env.reset(seed=seed)[0]), (1, -1)).astype(noise.dtype)
     pictures, kept = [drawn(env)], np.zeros((1, policy[2]), noise.dtype)
+    decide = deciding(policy, theta, 1, 1)
     for k in range(len(noise)):
         beat[0] = k
-        choice, acts, kept = chosen(policy, theta, now, kept, noise[None, k], 1)
+        choice, acts, kept = decide(now, kept, noise[None, k])
         if choice is None:
             raise Refused(f"the policy's choice on step {k} is no number: it has diverged, and can't be drawn")
         seen, _, terminated, truncated, _ = env.step(write(acts[0]))

@@ -18,8 +18,9 @@ from fastfedpg import children
 from fastfedpg.gym_workers import render
 from fastfedpg.gym_workers.faults import Refused, Wrong, blamed
 from fastfedpg.gym_workers.flatten import described
+from fastfedpg.gym_workers.lanes import Singles, Vector
 from fastfedpg.gym_workers.make_env import build, is_together
-from fastfedpg.gym_workers.rollout import Singles, Vector, play
+from fastfedpg.gym_workers.rollout import play
 from fastfedpg.gym_workers.shared_memory import ANY, BUILDING, RESULTS, layout, part, views
 
 

@@ -1,0 +1,198 @@
+"""Environments that take their steps side by side: single ones, or those of one vector environment."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from fastfedpg.gym_workers.faults import TRUTHS, Refused, Wrong, checked
+from fastfedpg.gym_workers.flatten import each_action, reader, row, rows, writers
+from fastfedpg.gym_workers.shared_memory import part
+
+STEP = "(observation, reward, terminated, truncated, info)"
+NUMBERS = frozenset({float, int, np.float32, np.float64})
+REAL = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64")))
+TRUTH = np.dtype(bool)
+"""What rewards and ends are as a rule: only how large a reward is has to be looked at, which is done for many steps."""
+
+Begun = Sequence[tuple[int, int]]
+"""Which environments begin another episode, and with which seed."""
+Said = tuple[Any, Any, Any]
+"""Rewards, terminated and truncated of every lane; of one that took no step, anything."""
+
+
+class Lanes(NamedTuple):
+    """Who does what in a step."""
+
+    up: np.ndarray  # whether each takes it
+    moving: np.ndarray | None  # whose observation is another after it, unless everybody's is
+    begun: Begun  # who begins another episode in its place, where the environments don't do so by themselves
+
+
+class Singles:
+    """Environments of one agent, which take their steps together; more are made as a part asks for them."""
+
+    by_itself = False
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make, self.envs = make, [make()]
+        self.read = reader(self.envs[0].observation_space)
+        self.write = each_action(self.envs[0].action_space)
+
+    def get_ready(self, B: int, first: int) -> int:
+        """Have an environment for each trajectory of the part of B that begins with one; how many a part has."""
+        self.size = part(B)
+        while len(self.envs) < min(self.size, B - first):
+            env = self.make()
+            if any(env is x for x in self.envs):
+                raise Refused("its factory returns the same object each time; every call must make a new one")
+            self.envs.append(env)
+        return self.size
+
+    def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
+        """Begin as many episodes as there are seeds."""
+        for j, seed in enumerate(seeds):
+            beat[1] = j
+            began = self.envs[j].reset(seed=seed)
+            if type(began) is not tuple or len(began) != 2:
+                raise Wrong(f"reset returned {_short(began)}; it must return (observation, info)")
+            observations[j] = self.read(began[0])
+
+    def step(self, actions: np.ndarray, lanes: Lanes, observations: np.ndarray, limits: Any, beat: Any) -> Said:
+        """One step of those that are up. Others begin anew."""
+        for j, seed in lanes.begun:
+            beat[1] = j
+            observations[j] = self.read(self.envs[j].reset(seed=seed)[0])
+        envs, read, playing = self.envs, self.read, np.flatnonzero(lanes.up)
+        taken = self.write(actions[: len(lanes.up)])
+        paid, ended, cut = [], [], []
+        for j in playing.tolist():
+            beat[1] = j
+            then = envs[j].step(taken[j])
+            if type(then) is not tuple or len(then) != 5:
+                raise Wrong(f"step returned {_short(then)}; it must return {STEP}")
+            seen, reward, terminated, truncated, _ = then
+            observations[j] = read(seen)
+            paid.append(reward)
+            ended.append(terminated)
+            cut.append(truncated)
+        if not (NUMBERS.issuperset(map(type, paid)) and TRUTHS.issuperset(map(type, ended + cut))):
+            paid, ended, cut = checked(playing, (paid, ended, cut), limits, beat)
+        return _spread(playing, (paid, ended, cut), len(lanes.up))
+
+
+class Vector:
+    """The sub-environments of one vector environment; what is over is looked at only where it begins anew."""
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.size = env, int(env.num_envs)
+        self.space = env.single_observation_space
+        self.read, self.read_one = rows(self.space), reader(self.space)
+        self.write = writers(env.single_action_space, env.action_space.dtype)
+        self.every, self.shape = np.arange(self.size), (self.size,)
+        self.one_seed: bool | None = None  # not known before it has been reset
+        # Environments of several modes may share one metadata: the environment itself knows better.
+        mode = getattr(env.unwrapped, "autoreset_mode", None) or env.metadata.get("autoreset_mode")
+        self.mode = getattr(mode, "value", mode)
+        self.by_itself = self.mode not in ("SameStep", "Disabled")
+
+    def get_ready(self, B: int, first: int) -> int:
+        """How many trajectories a part has: as many as there are environments."""
+        return self.size
+
+    def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
+        """Begin all episodes; those without a seed of their own are given the last one.
+
+        A vector environment with one seed for all is given the first, and with it its generator's state.
+        """
+        beat[1] = 0
+        self.over = np.zeros(self.size, bool)
+        self.seeds = seeds + seeds[-1:] * (self.size - len(seeds))
+        observations[:] = self.read(self._begun(), self.every)
+
+    def _begun(self) -> Any:
+        if not self.one_seed:
+            try:
+                began = self.env.reset(seed=self.seeds)[0]
+            except (gymnasium.error.Error, TypeError):
+                if self.one_seed is False:
+                    raise
+            else:
+                self.one_seed = False
+                return began
+        self.one_seed = True
+        if hasattr(self.env.unwrapped, "prev_done"):  # Gymnasium's own in JAX remember who was over beyond a reset
+            self.env.unwrapped.prev_done = np.zeros(self.size, bool)
+        return self.env.reset(seed=self.seeds[0])[0]
+
+    def step(self, actions: np.ndarray, lanes: Lanes, observations: np.ndarray, limits: Any, beat: Any) -> Said:
+        """One step of all.
+
+        With NextStep others begin anew in it by themselves. With Disabled all take a step, so they do after it.
+        """
+        beat[1] = 0
+        if self.by_itself:
+            seen, *said, about = self.env.step(self.write(actions))
+        else:
+            seen, said, about = self._reset_by_hand(actions, lanes.begun)
+        which = lanes.moving
+        if which is None:
+            observations[:] = self.read(seen, self.every)
+        else:
+            observations[which] = self.read(seen, which)
+        if self.mode == "SameStep":
+            for j in np.flatnonzero(lanes.up & self.over[: len(lanes.up)]).tolist():
+                observations[j] = self.read_one(row(self.space, about["final_obs"], j))
+        return self._said(said, lanes, limits, beat)
+
+    def _reset_by_hand(self, actions: np.ndarray, begun: Begun) -> tuple[Any, list[Any], Any]:
+        """The step of a vector environment that has to be told who begins anew, or does so too soon."""
+        if begun and self.mode == "SameStep":
+            raise Refused(
+                "its autoreset_mode is SameStep, which begins an episode within another's last step; segments need "
+                "NextStep or Disabled: take segments=false, another mode, or for an id vectors=false"
+            )
+        if self.mode == "Disabled" and self.over.any():  # one that is over takes no step before it is reset
+            self._again(self.over)
+        seen, *said, about = self.env.step(self.write(actions))
+        self.over = np.logical_or(*said[1:])
+        if begun and self.mode == "Disabled":
+            anew = np.zeros(self.size, bool)
+            for j, seed in begun:
+                anew[j], self.seeds[j] = True, seed
+            seen, self.over = self._again(anew), self.over & ~anew
+        return seen, said, about
+
+    def _again(self, which: np.ndarray) -> Any:
+        """Begin some episodes anew; a generator that all have in common goes on."""
+        seeds = None if self.one_seed else self.seeds
+        return self.env.reset(seed=seeds, options={"reset_mask": which})[0]
+
+    def _said(self, said: list[Any], lanes: Lanes, limits: Any, beat: Any) -> Said:
+        """Rewards and ends of the lanes that are in use."""
+        used, (paid, ended, cut) = len(lanes.up), said
+        arrays = type(paid) is type(ended) is type(cut) is np.ndarray and paid.shape == self.shape
+        if (
+            arrays
+            and paid.dtype in REAL
+            and ended.dtype is cut.dtype is TRUTH
+            and ended.shape == cut.shape == self.shape
+        ):
+            return (paid, ended, cut) if used == self.size else (paid[:used], ended[:used], cut[:used])
+        playing = np.flatnonzero(lanes.up)
+        return _spread(playing, checked(playing, [np.asarray(x)[playing] for x in said], limits, beat), used)
+
+
+def _spread(playing: np.ndarray, said: Sequence[Any], used: int) -> Said:
+    """What is said of those that took a step, in the places of all."""
+    if len(playing) == used:
+        return np.array(said[0], float), np.array(said[1], bool), np.array(said[2], bool)
+    every = np.zeros(used), np.zeros(used, bool), np.zeros(used, bool)
+    for x, own in zip(every, said, strict=True):
+        x[playing] = own
+    return every
+
+
+def _short(x: Any) -> str:
+    return f"a tuple of {len(x)}" if isinstance(x, tuple) else f"a {type(x).__name__}"
