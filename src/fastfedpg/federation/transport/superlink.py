@@ -6,11 +6,13 @@ anew, and another run goes on where the last one was.
 """
 
 import hashlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 from flwr.app.metadata import Metadata
@@ -37,7 +39,17 @@ from fastfedpg.errors import Stopped
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import keys
 from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Pace, Seen
-from fastfedpg.federation.transport.flower import SILENT, TYPE, parcel, push_objects, take
+from fastfedpg.federation.transport.flower import (
+    IN_HEAD,
+    READS_HEADS,
+    SILENT,
+    TYPE,
+    confirm,
+    in_head,
+    parcel,
+    push_objects,
+    take,
+)
 from fastfedpg.federation.transport.flower_http import client, said
 
 APP = Path(__file__).parent / "app"
@@ -69,6 +81,10 @@ class SuperLinkEngine:
     def __init__(self, address: Address, limit: int) -> None:
         self.address, self.limit, self.here, self.pace = address, limit, Node(node_id=SUPERLINK_NODE_ID), Pace()
         self.over = threading.Event()
+        self.seen: dict[int, Seen] = {}  # when we last looked
+        self.ours: set[tuple[int, Seen | None]] = set()  # nodes that have answered in a head
+        self.lent: set[str] = set()  # names of questions that are not answered
+        self.free: list[str] = []  # and of those that were
         self.agents = {} if address.ca is None else keys.node_keys(address.ca.parent)
         with _lost():
             self.run, token = self._begun()
@@ -81,11 +97,12 @@ class SuperLinkEngine:
         with _lost():
             found = self.runtime.GetNodes(GetNodesRequest()).nodes
         agent = lambda node: self.agents.get(node.public_key)
-        return {
+        self.seen = {
             node.node_id: Seen(agent(node), node.last_activated_at)
             for node in found
             if self.address.ca is None or agent(node) is not None
         }
+        return self.seen
 
     def ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
         """Every answer as it comes, until all are here or the time is over; a node that comes anew has lost its one."""
@@ -93,8 +110,8 @@ class SuperLinkEngine:
             yield from self._ask(questions, seconds)
 
     def _ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
-        end, looked, before = time.monotonic() + seconds, time.monotonic(), self.nodes()
-        waiting = self._push(questions, seconds)
+        end, looked, before = time.monotonic() + seconds, time.monotonic(), self.seen or self.nodes()
+        waiting = self._push(questions, seconds, before)
         self.pace.begin()
         while waiting:
             time.sleep(min(self.pace.pause(), max(0.0, end - time.monotonic())))
@@ -104,6 +121,9 @@ class SuperLinkEngine:
                 if node is None:
                     continue
                 self.pace.came()
+                if in_head(head):
+                    self.ours.add((node, before.get(node)))
+                self._tidy(head)
                 yield Answer(node, self._content(head, tree))
             if waiting and time.monotonic() - looked > LOOK_SECONDS:
                 looked, now = time.monotonic(), self.nodes()
@@ -114,9 +134,13 @@ class SuperLinkEngine:
             if time.monotonic() > end:  # looked at least once, however long the pushing took
                 return
 
-    def _push(self, questions: Mapping[int, bytes], seconds: float) -> dict[str, int]:
-        about = lambda node: Metadata(self.run, "", SUPERLINK_NODE_ID, node, "", "", time.time(), seconds, TYPE)
-        parcels = {node: parcel(about(node), question) for node, question in questions.items()}
+    def _push(self, questions: Mapping[int, bytes], seconds: float, seen: Mapping[int, Seen]) -> dict[str, int]:
+        """Send questions, in their heads to those who are known to read them there; which name is whose."""
+        parcels = {}
+        for node, question in questions.items():
+            short = len(question) <= IN_HEAD and (node, seen.get(node)) in self.ours
+            about = (self.run, self._name() if short else "", SUPERLINK_NODE_ID, node, "", READS_HEADS, time.time())
+            parcels[node] = parcel(Metadata(*about, seconds, TYPE), question)
         if not parcels:
             return {}
         every = [*parcels.values()]
@@ -126,13 +150,35 @@ class SuperLinkEngine:
         push_objects(self.runtime, self.here, self.run, pushed, every)
         return {one.name: node for node, one in parcels.items()}
 
-    def _content(self, head: object, tree: object) -> bytes | Failure:
+    def _name(self) -> str:
+        """A name for a question that goes in its head: one whose question was answered, if there is any.
+
+        The SuperLink keeps a message's name until somebody confirms it, or the run is over; when questions have names
+        that were used before, and answers names that follow from theirs, it keeps no more of them from one round to the
+        next. A name whose question was not answered is not used again: the answer may still come.
+        """
+        name = self.free.pop() if self.free else secrets.token_hex(32)
+        self.lent.add(name)
+        return name
+
+    def _tidy(self, head: Any) -> None:
+        """Leave no name of an answered question at the SuperLink that will not be used again."""
+        name = head.metadata.reply_to_message_id
+        if head.HasField("error") and head.error.code != SILENT:  # Flower's own word, and the answer may still come
+            return
+        if name in self.lent:
+            self.lent.remove(name)
+            self.free.append(name)
+        elif in_head(head) or head.HasField("error"):
+            confirm(self.runtime, self.here, self.run, head.metadata.message_id)
+
+    def _content(self, head: Any, tree: Any) -> bytes | Failure:
         """The bytes of an answer, or why there are none."""
-        if head.HasField("error"):  # type: ignore[attr-defined]
-            code, reason = head.error.code, head.error.reason  # type: ignore[attr-defined]
+        if head.HasField("error"):
+            code, reason = head.error.code, head.error.reason
             return Failure(reason if code == SILENT else f"Flower's error {code}: {reason}")
         try:
-            return take(self.runtime, self.here, self.run, tree, self.limit)  # type: ignore[arg-type]
+            return take(self.runtime, self.here, head, tree, self.limit)
         except ValueError as error:
             return Failure(f"its answer: {error}")
 
