@@ -27,7 +27,7 @@ from fastfedpg.federation.transport import unix_socket
 
 TYPE, NAME = "query", "message"
 READS_HEADS = "heads"
-"""The group of a question whose sender takes an answer that is in its head; Flower gives it to the answer, too."""
+"""The group of an answer by which a node says what it is; a SuperNode's has the question's group, which is none."""
 IN_HEAD = 2**18
 """Bytes; what is larger is sent as objects, which the SuperLink passes on without taking them apart."""
 SILENT = 1000

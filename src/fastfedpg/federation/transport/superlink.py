@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 from flwr.app.metadata import Metadata
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.constant import SUPERLINK_NODE_ID, SubStatus
+from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.common.serde import fab_to_proto
-from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
+from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest, StopRunRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
@@ -27,7 +27,6 @@ from flwr.proto.runtime_pb2 import (
     PullAppMessagesRequest,
     PullTaskInputRequest,
     PushAppMessagesRequest,
-    PushTaskOutputRequest,
     SendTaskHeartbeatRequest,
 )
 from flwr.supercore.control.control_http_client import ControlHttpClient
@@ -45,7 +44,6 @@ from fastfedpg.federation.transport.flower import (
     SILENT,
     TYPE,
     confirm,
-    in_head,
     parcel,
     push_objects,
     take,
@@ -82,7 +80,7 @@ class SuperLinkEngine:
         self.address, self.limit, self.here, self.pace = address, limit, Node(node_id=SUPERLINK_NODE_ID), Pace()
         self.over = threading.Event()
         self.seen: dict[int, Seen] = {}  # when we last looked
-        self.ours: set[tuple[int, Seen | None]] = set()  # nodes that have answered in a head
+        self.ours: set[tuple[int, Seen | None]] = set()  # nodes that look for a question in its head
         self.lent: set[str] = set()  # names of questions that are not answered
         self.free: list[str] = []  # and of those that were
         self.agents = {} if address.ca is None else keys.node_keys(address.ca.parent)
@@ -121,7 +119,7 @@ class SuperLinkEngine:
                 if node is None:
                     continue
                 self.pace.came()
-                if in_head(head):
+                if head.metadata.group_id == READS_HEADS:
                     self.ours.add((node, before.get(node)))
                 self._tidy(head)
                 yield Answer(node, self._content(head, tree))
@@ -139,7 +137,7 @@ class SuperLinkEngine:
         parcels = {}
         for node, question in questions.items():
             short = len(question) <= IN_HEAD and (node, seen.get(node)) in self.ours
-            about = (self.run, self._name() if short else "", SUPERLINK_NODE_ID, node, "", READS_HEADS, time.time())
+            about = (self.run, self._name() if short else "", SUPERLINK_NODE_ID, node, "", "", time.time())
             parcels[node] = parcel(Metadata(*about, seconds, TYPE), question)
         if not parcels:
             return {}
@@ -162,14 +160,14 @@ class SuperLinkEngine:
         return name
 
     def _tidy(self, head: Any) -> None:
-        """Leave no name of an answered question at the SuperLink that will not be used again."""
+        """A question was answered: its name is free again."""
         name = head.metadata.reply_to_message_id
         if head.HasField("error") and head.error.code != SILENT:  # Flower's own word, and the answer may still come
             return
         if name in self.lent:
             self.lent.remove(name)
             self.free.append(name)
-        elif in_head(head) or head.HasField("error"):
+        elif head.HasField("error"):  # which nobody will take
             confirm(self.runtime, self.here, self.run, head.metadata.message_id)
 
     def _content(self, head: Any, tree: Any) -> bytes | Failure:
@@ -183,10 +181,10 @@ class SuperLinkEngine:
             return Failure(f"its answer: {error}")
 
     def close(self) -> None:
-        """The run is over."""
+        """The run is over, and stopped: of one that is completed the SuperLink keeps the messages' names for ever."""
         self.over.set()
-        with suppress(httpx.HTTPError, OSError):
-            self.runtime.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.COMPLETED, details=""))
+        with suppress(httpx.HTTPError, OSError), client(ControlHttpClient, self.address) as control:
+            control.StopRun(StopRunRequest(run_id=self.run))
         self.runtime.close()
 
     def _begun(self) -> tuple[int, str]:
