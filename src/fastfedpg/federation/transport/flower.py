@@ -29,7 +29,7 @@ TYPE, NAME = "query", "message"
 READS_HEADS = "heads"
 """The group of an answer by which a node says what it is; a SuperNode's has the question's group, which is none."""
 IN_HEAD = 2**18
-"""Bytes; what is larger is sent as objects, which the SuperLink passes on without taking them apart."""
+"""Bytes; what is larger is sent as objects: the SuperLink takes heads apart, and gets those of all nodes at once."""
 SILENT = 1000
 """An error code of our own, beside Flower's."""
 OBJECT_SECONDS = 60.0

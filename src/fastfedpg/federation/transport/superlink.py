@@ -79,7 +79,6 @@ class SuperLinkEngine:
     def __init__(self, address: Address, limit: int) -> None:
         self.address, self.limit, self.here, self.pace = address, limit, Node(node_id=SUPERLINK_NODE_ID), Pace()
         self.over = threading.Event()
-        self.seen: dict[int, Seen] = {}  # when we last looked
         self.ours: set[tuple[int, Seen | None]] = set()  # nodes that look for a question in its head
         self.lent: set[str] = set()  # names of questions that are not answered
         self.free: list[str] = []  # and of those that were
@@ -95,12 +94,11 @@ class SuperLinkEngine:
         with _lost():
             found = self.runtime.GetNodes(GetNodesRequest()).nodes
         agent = lambda node: self.agents.get(node.public_key)
-        self.seen = {
+        return {
             node.node_id: Seen(agent(node), node.last_activated_at)
             for node in found
             if self.address.ca is None or agent(node) is not None
         }
-        return self.seen
 
     def ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
         """Every answer as it comes, until all are here or the time is over; a node that comes anew has lost its one."""
@@ -108,7 +106,7 @@ class SuperLinkEngine:
             yield from self._ask(questions, seconds)
 
     def _ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
-        end, looked, before = time.monotonic() + seconds, time.monotonic(), self.seen or self.nodes()
+        end, looked, before = time.monotonic() + seconds, time.monotonic(), self.nodes()
         waiting = self._push(questions, seconds, before)
         self.pace.begin()
         while waiting:
