@@ -114,7 +114,7 @@ class SuperLinkEngine:
             heard = self.runtime.PullMessages(PullAppMessagesRequest(message_ids=[*waiting]))
             for head, tree in zip(heard.messages_list, heard.message_object_trees, strict=True):
                 node = waiting.pop(head.metadata.reply_to_message_id, None)
-                if node is None:
+                if node is None or (time.monotonic() > end and _by_flower(head)):  # that its time is over, we know
                     continue
                 self.pace.came()
                 if head.metadata.group_id == READS_HEADS:
@@ -160,7 +160,7 @@ class SuperLinkEngine:
     def _tidy(self, head: Any) -> None:
         """A question was answered: its name is free again."""
         name = head.metadata.reply_to_message_id
-        if head.HasField("error") and head.error.code != SILENT:  # Flower's own word, and the answer may still come
+        if _by_flower(head):  # the answer may still come
             return
         if name in self.lent:
             self.lent.remove(name)
@@ -212,6 +212,11 @@ class SuperLinkEngine:
         while not self.over.wait(HEARTBEAT_SECONDS):
             with suppress(httpx.HTTPError, RuntimeError):
                 self.runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+
+def _by_flower(head: Any) -> bool:
+    """Whether it is no answer, but Flower's word that there is none."""
+    return bool(head.HasField("error") and head.error.code != SILENT)
 
 
 class _lost:
