@@ -172,6 +172,7 @@ def draw(found: list[dict[str, Any]]) -> None:
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     least = min(m["parameters"] for m in found)
     chosen = [m for m in found if m["parameters"] == least]
@@ -183,6 +184,7 @@ def draw(found: list[dict[str, Any]]) -> None:
         axes.plot(x, [np.median(m["smallest"]) for m in chosen], "s--", label="smallest Flower app")
     axes.set(xscale="log", yscale="log", xlabel="agents", ylabel="seconds for one exchange", xticks=x, xticklabels=x)
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.legend(frameon=False)
     cores = len(os.sched_getaffinity(0))

@@ -18,6 +18,14 @@ from fastfedpg.federation.transport import flower_commands
 from fastfedpg.precision import float64
 
 
+def supernode(superlink: str, port: int, socket: Path, limit: int, ca: Path, key: Path) -> list[str]:
+    """Flower's own node, in the place of ours: its configuration, which the server can't change, names the socket."""
+    words = [flower_commands.program("flower-supernode"), "--superlink", superlink]
+    words += ["--host", "127.0.0.1", "--port", str(port)]
+    words += ["--node-config", f'socket="{socket}" limit={limit}']
+    return [*words, "--root-certificates", str(ca), "--auth-supernode-private-key", str(key)]
+
+
 def serve_badly(arguments: list[str], fault: dict) -> int:
     """An agent whose answers are spoilt, or late, in one exchange of some rounds; it leaves a mark when it is asked."""
     from fastfedpg import cli
@@ -95,9 +103,7 @@ def main() -> int:
             ca = words[words.index("--ca") + 1]
             cut = words.index("--superlink")
             alone = [*words[:cut], *words[cut + 2 :], "--socket", socket]
-            theirs = flower_commands.supernode(
-                at, start_all.free_port(start_all.LOOPBACK), Path(socket), 2**20, Path(ca), Path(key)
-            )
+            theirs = supernode(at, start_all.free_port(start_all.LOOPBACK), Path(socket), 2**20, Path(ca), Path(key))
             return ["/bin/sh", "-c", f"{shlex.join(alone)} & exec {shlex.join(theirs)}"]
         space = asked.get("netns", {}).get(str(agent))
         return words if space is None else [flower_commands.program("ip"), "netns", "exec", space, *words]

@@ -5,6 +5,7 @@ import shutil
 import socket
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -13,6 +14,11 @@ import pytest
 pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
 
 import uvicorn
+from flwr.proto.message_pb2 import Message as Head
+from flwr.proto.recorddict_pb2 import ArrayRecord, ConfigRecord, ConfigRecordValue
+from flwr.proto.recorddict_pb2 import RecordDict as RecordDictProto
+from flwr.supercore.corestate import in_memory_corestate
+from flwr.supercore.protobuf.client import ProtobufClient
 from flwr.superlink.main import create_app
 
 from fastfedpg import InputError
@@ -21,7 +27,7 @@ from fastfedpg.federation import hosting
 from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.rounds import Rounds
 from fastfedpg.federation.terms import Address, Terms
-from fastfedpg.federation.transport import flower_http, keys, superlink
+from fastfedpg.federation.transport import flower, flower_http, keys, node, superlink, unix_socket
 from fastfedpg.federation.transport.node import Node
 from fastfedpg.runtime import Schedule
 from fastfedpg.runtime.run_state import unheard
@@ -89,8 +95,8 @@ def attending(link, answers, tmp_path):
     threads = []
     for i, answer in answers.items():
         (tmp_path / f"node-{i}").mkdir(exist_ok=True)
-        node = Node(link.address, link.folder / keys.node_name(i), tmp_path / f"node-{i}")
-        threads.append(threading.Thread(target=_until_it_dies, args=(node, answer, stop)))
+        there = Node(link.address, link.folder / keys.node_name(i), tmp_path / f"node-{i}")
+        threads.append(threading.Thread(target=_until_it_dies, args=(there, answer, stop)))
         threads[-1].start()
     try:
         yield stop
@@ -104,9 +110,9 @@ class Dies(BaseException):
     """A process that is killed says nothing more."""
 
 
-def _until_it_dies(node, answer, stop):
+def _until_it_dies(there, answer, stop):
     with suppress(Dies):
-        node.attend(answer, LIMIT, stop)
+        there.attend(answer, LIMIT, stop)
 
 
 def signed(link, agent, i):
@@ -136,7 +142,7 @@ def test_a_run_leaves_nothing_at_a_superlink_that_starts_again_in_its_middle(lin
     agents, log = agents_of(EXACT, FAST, tmp_path), []
 
     def tick(done, standing):
-        assert len(link.app.state.linkstate_factory.state().object_store) == 0
+        assert names_alone(link) <= 2 * N
         if done == 1:
             link.stop()
             link.start()
@@ -146,6 +152,136 @@ def test_a_run_leaves_nothing_at_a_superlink_that_starts_again_in_its_middle(lin
     np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
     assert sum("the engine was lost" in words for words in log) == 1, log
     assert sum(words.startswith("connected to the SuperLink") for words in log) == 2
+
+
+def names_alone(link):
+    """How many messages the SuperLink knows by name; of none it has anything else."""
+    state = link.app.state.linkstate_factory.state()
+    assert not state.message_ins_store
+    assert not state.message_res_store
+    assert all(not entry.content and not entry.child_object_ids for entry in state.object_store.store.values())
+    # One more: of a greeting, whose bytes are the same for all, so that one may confirm what is still being sent to it.
+    assert len(state._object_push_sessions) <= len(state.object_store) + 1
+    return len(state.object_store)
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """How often each of Flower's methods was called since it was cleared, by whatever client."""
+    called, sent = Counter(), ProtobufClient._unary_unary
+
+    def counted(self, *, rpc_method, **more):
+        called[rpc_method.rpartition("proto.")[2]] += 1
+        return sent(self, rpc_method=rpc_method, **more)
+
+    monkeypatch.setattr(ProtobufClient, "_unary_unary", counted)
+    return called
+
+
+def test_an_exchange_is_two_requests_for_each_agent_and_the_looks(link, tmp_path, requests):
+    """After the first one: the server sends all questions at once, and each node its answer; and names are used again,
+    so that a SuperLink's memory does not grow with the rounds."""
+    agents, found = agents_of(EXACT, FAST, tmp_path), []
+
+    def tick(done, standing):
+        found.append((names_alone(link), requests.copy()))
+        requests.clear()
+
+    with attending(link, {i: signed(link, a, i) for i, a in enumerate(agents)}, tmp_path):
+        theta = deployed(link, tick)
+    np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
+    looks = {"Fleet/PullMessages", "Runtime/PullMessages", "Runtime/GetNodes", "Fleet/SendNodeHeartbeat"}
+    for names, called in found[1:]:
+        assert names == found[0][0] <= 2 * N
+        exchanges = len(FAST.exchanges)
+        assert {k: n for k, n in called.items() if k not in looks | {"Runtime/SendTaskHeartbeat"}} == {
+            "Runtime/PushMessages": exchanges,
+            "Fleet/PushMessages": exchanges * N,
+        }
+        assert called["Fleet/PullMessages"] >= exchanges * N
+        assert called["Runtime/GetNodes"] >= exchanges
+    assert names_alone(link) == 0, "the run is over"
+
+
+@pytest.mark.parametrize("large", ["questions", "answers", "both", "a node that knows nothing of heads"])
+def test_what_is_too_large_for_a_head_and_who_reads_none_are_sent_objects(large, link, tmp_path, requests, monkeypatch):
+    """One way and the other, and in turns; nothing of it stays at the SuperLink."""
+    if large in ("questions", "both"):
+        monkeypatch.setattr(superlink, "IN_HEAD", 10)
+    if large in ("answers", "both"):
+        monkeypatch.setattr(node, "IN_HEAD", 10)
+    if large.startswith("a node"):
+        monkeypatch.setattr(node, "READS_HEADS", "something else")
+    agents, pulled = agents_of(EXACT, FAST, tmp_path), []
+
+    def tick(done, standing):
+        assert names_alone(link) <= 2 * N
+        pulled.append((requests["Fleet/PullObject"], requests["Runtime/PullObject"]))
+        requests.clear()
+
+    with attending(link, {i: signed(link, a, i) for i, a in enumerate(agents)}, tmp_path):
+        theta = deployed(link, tick)
+    np.testing.assert_array_equal(theta, by_hand(FAST, [EVERYBODY] * ROUNDS))
+    # A node is asked in a head when it has said that it reads them, and answers in one when it was asked so.
+    down = 0 if large == "answers" else len(FAST.exchanges) * N
+    assert all((found[0] >= down if down else found[0] == 0) for found in pulled[1:]), pulled
+    assert all(found[1] >= len(FAST.exchanges) * N for found in pulled[1:]), pulled
+
+
+def test_a_name_whose_question_was_not_answered_is_not_used_again(link, tmp_path, monkeypatch):
+    """Its answer may still come, and would be taken for the new question's. A node whose agent is gone does answer."""
+    names, made, state = [], superlink.parcel, {"mood": "well"}
+    monkeypatch.setattr(in_memory_corestate, "OBJECT_PUSH_SESSION_TTL_SECONDS", 0.5)  # no end for an answer
+    monkeypatch.setattr(superlink, "parcel", lambda *given: names.append(given[0].message_id) or made(*given))
+
+    def answer(question):
+        if state["mood"] in ("slow", "long"):
+            time.sleep(1.0)
+        if state["mood"] == "gone":
+            raise unix_socket.Closed
+        return question[::-1]
+
+    engine = superlink.SuperLinkEngine(link.address, LIMIT)
+    with attending(link, {0: answer}, tmp_path):
+        while not engine.nodes():
+            time.sleep(0.02)
+        (number,) = engine.nodes()
+        for mood in ("well", "well", "slow", "well", "gone", "long", "well"):
+            state["mood"] = mood
+            came = [str(answer.content) for answer in engine.ask({number: b"question"}, 0.3 if mood == "slow" else 9.0)]
+            words = {"slow": "", "gone": "the site's agent does not answer"}
+            assert "".join(came) == words.get(mood, "b'noitseuq'"), mood
+            time.sleep(1.0 if mood == "slow" else 0.0)
+    engine.close()
+    assert names[0] == "", "it is not known yet what the node reads"
+    assert names[1] == names[2], "answered"
+    assert names[3] != names[2], "not answered in time"
+    assert len({*names[3:]}) == 1
+
+
+def head_of(*records):
+    return Head(content=RecordDictProto(items=records))
+
+
+def test_what_is_in_a_head_is_looked_at_before_it_is_taken():
+    """Its size, and that it is one record with bytes; an empty one says that there are objects."""
+    record = lambda key="message", **value: RecordDictProto.Item(
+        key="message", config_record=ConfigRecord(items=[ConfigRecord.Item(key=key, value=ConfigRecordValue(**value))])
+    )
+    take = lambda head: flower.take(None, None, head, None, 5)
+    assert take(head_of(record(bytes=b"12345"))) == b"12345"
+    assert not flower.in_head(head_of())
+    with pytest.raises(ValueError, match=r"^it has 6 bytes; the limit is 5$"):
+        take(head_of(record(bytes=b"123456")))
+    with pytest.raises(ValueError, match=r"^a message with more than one record$"):
+        take(head_of(record(bytes=b"1"), record(bytes=b"1")))
+    for other in (
+        record(string="12345"),
+        record("other", bytes=b"1"),
+        RecordDictProto.Item(key="message", array_record=ArrayRecord()),
+    ):
+        with pytest.raises(ValueError, match=r"^a record without bytes$"):
+            take(head_of(other))
 
 
 def test_a_node_that_was_killed_is_let_in_at_once_and_asked_again(link, tmp_path):

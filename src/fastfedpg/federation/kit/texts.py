@@ -68,7 +68,7 @@ def nginx(
     """The door to a SuperLink on loopback.
 
     All sites may share one address, so an address may have what all of them need: a node has about three connections,
-    and asks at most every 20 ms, with some ten requests around a message.
+    and asks at most every 20 ms, with some ten requests around a message that is large.
     """
     listen = f"[{plan.listen}]:{plan.port}" if ":" in plan.listen else f"{plan.listen}:{plan.port}"
     rate = 100 * (1 + plan.agents)

@@ -9,6 +9,9 @@ from typing import NamedTuple, Protocol
 SHORTEST, LONGEST = 0.02, 2.0
 """Seconds between two looks, while a run goes on and between runs."""
 
+NEAR, FAR, SELDOM = 0.02, 0.25, 0.25
+"""The time between two looks is at least NEAR of what is waited; at most FAR of it, or SELDOM seconds."""
+
 QUEUE, SHARE = 0.05, 20
 """Seconds that a look may take beyond the quickest; of what is more, so many times as long there is none."""
 
@@ -52,21 +55,24 @@ class Engine(Protocol):
 
 
 class Pace:
-    """When to look again: after a tenth of the time that is waited now, or was both of the last two times.
+    """When to look again: after half of what is left to the nearest of the last four waits, or has passed since.
 
-    So looking costs some ten requests for whatever is waited for, on a quick machine and on one that is busy. The last
-    two: in a round of two exchanges a long wait comes with a short one, and must not make that a long one. Where all of
-    the last looks were held up behind what others ask, there are fewer: what is asked comes first. The quickest look
-    says how far away the other end is.
+    So looks are close together where it has ended of late, and elsewhere a quarter of the wait apart, or a quarter of a
+    second: some eight for a short wait that is as usual, and for one that can't be foretold four in a second, which is
+    two hundredths of a SuperLink's time. Four waits, since they take turns in a round of two exchanges, or three with
+    an evaluation. Where all of the last looks were held up behind what others ask, there are fewer: what is asked comes
+    first. The quickest look says how far away the other end is.
     """
 
     def __init__(self) -> None:
-        self.began, self.last, self.before, self.usual = time.monotonic(), 0.0, 0.0, 0.0
+        self.began, self.last = time.monotonic(), 0.0
+        self.usual = deque([0.0], maxlen=4)
         self.least, self.delays = math.inf, deque([0.0], maxlen=4)
 
     def begin(self) -> None:
         """Something is waited for from now on."""
-        self.began, self.usual, self.before = time.monotonic(), min(self.last, self.before), self.last
+        self.began = time.monotonic()
+        self.usual.append(self.last)
 
     def came(self) -> None:
         """It has come."""
@@ -79,5 +85,7 @@ class Pace:
 
     def pause(self) -> float:
         """Seconds until the next look."""
-        waited = max(time.monotonic() - self.began, min(self.usual, 5 * LONGEST))
-        return max(SHORTEST, min(LONGEST, max(0.1 * waited, SHARE * min(self.delays))))
+        waited = time.monotonic() - self.began
+        size, apart = max(waited, min(self.usual)), min(abs(waited - usual) for usual in self.usual)
+        pause = max(NEAR * size, min(FAR * size, apart / 2, SELDOM), SHARE * min(self.delays))
+        return max(SHORTEST, min(LONGEST, pause))

@@ -2,6 +2,10 @@
 
 A site needs neither app nor SuperNode: `node.py` is its node. Where SuperNodes are there already, they run this app,
 which brings each question to the agent's socket; it imports no JAX, since it lives for one message.
+
+Flower announces a message by its head and sends its content after it, as a tree of objects. A head has room for content
+of its own, and SuperLinks pass it on: so between two of ours a message that is not large is its head, pushed once and
+pulled once. SuperNodes do not look for it there.
 """
 
 import hashlib
@@ -22,6 +26,10 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from fastfedpg.federation.transport import unix_socket
 
 TYPE, NAME = "query", "message"
+READS_HEADS = "heads"
+"""The group of an answer by which a node says what it is; a SuperNode's has the question's group, which is none."""
+IN_HEAD = 2**18
+"""Bytes; what is larger is sent as objects: the SuperLink takes heads apart, and gets those of all nodes at once."""
 SILENT = 1000
 """An error code of our own, beside Flower's."""
 OBJECT_SECONDS = 60.0
@@ -54,7 +62,8 @@ def _deliver(message: Message, context: Context) -> Message:
 class Parcel(NamedTuple):
     """A message as Flower sends it: its head, the tree of its objects, and their contents in the order of sending.
 
-    The bytes themselves come last. Whoever finds them there needs no other object, and may confirm at once.
+    The bytes themselves come last. Whoever finds them there needs no other object, and may confirm at once. Where they
+    are in the head there are no objects.
     """
 
     head: Any
@@ -68,9 +77,11 @@ class Parcel(NamedTuple):
 
 
 def parcel(metadata: Metadata, data: bytes | Error) -> Parcel:
-    """A message with these bytes."""
+    """A message with these bytes: in its head, if the message has a name already, or else as objects that name it."""
     error = isinstance(data, Error)
     made = make_message(metadata, error=data) if error else make_message(metadata, content(data))  # type: ignore[arg-type]
+    if metadata.message_id:  # the SuperLink asks for a tree, and keeps the name of its root: nothing is sent for it
+        return Parcel(message_to_proto(made), ObjectTree(object_id=metadata.message_id), {})
     with no_object_id_recompute():
         made.metadata.__dict__["_message_id"] = made.object_id
         objects = {name: found.deflate() for name, found in reversed(get_all_nested_objects(made).items())}
@@ -86,11 +97,14 @@ def push_objects(client: Any, node: Any, run: int, pushed: Any, parcels: Iterabl
                 client.PushObject(PushObjectRequest(object_id=name, object_content=content, **about))
 
 
-def take(client: Any, node: Any, run: int, tree: ObjectTree, limit: int) -> bytes:
+def take(client: Any, node: Any, head: Any, tree: ObjectTree, limit: int) -> bytes:
     """The bytes of a message, which are gone from the SuperLink when they are here; ValueError says why there are none.
 
     They may be on their way still.
     """
+    if in_head(head):
+        return _of_head(head, limit)
+    run: int = head.metadata.run_id
     name, end = _leaf(tree), time.monotonic() + OBJECT_SECONDS
     while True:
         found = client.PullObject(PullObjectRequest(node=node, run_id=run, object_id=name))
@@ -99,17 +113,40 @@ def take(client: Any, node: Any, run: int, tree: ObjectTree, limit: int) -> byte
         if not found.object_found or time.monotonic() > end:
             raise ValueError("it was not sent to the end")
         time.sleep(0.01)
-    client.ConfirmMessageReceived(
-        ConfirmMessageReceivedRequest(node=node, run_id=run, message_object_id=tree.object_id)
-    )
-    if len(found.object_content) > limit:
-        raise ValueError(f"it has {len(found.object_content):,} bytes; the limit is {limit:,}")
+    confirm(client, node, run, tree.object_id)
+    _check_size(len(found.object_content), limit)
     if hashlib.sha256(found.object_content).hexdigest() != name:
         raise ValueError("an object that is not what its name says")
     data = ConfigRecord.inflate(found.object_content).get(NAME)
     if not isinstance(data, bytes):
         raise ValueError("a record without bytes")
     return data
+
+
+def confirm(client: Any, node: Any, run: int, name: str) -> None:
+    """A message has come: the SuperLink may forget it."""
+    client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=node, run_id=run, message_object_id=name))
+
+
+def in_head(head: Any) -> bool:
+    """Whether a message's content came with its head."""
+    return bool(head.content.items)
+
+
+def _of_head(head: Any, limit: int) -> bytes:
+    """The bytes in a message's head, looked at where they are: nothing is unpacked before its size is known."""
+    if len(head.content.items) > 1:
+        raise ValueError("a message with more than one record")
+    record = head.content.items[0].config_record  # empty, if it is of another kind
+    if len(record.items) != 1 or record.items[0].key != NAME or record.items[0].value.WhichOneof("value") != "bytes":
+        raise ValueError("a record without bytes")
+    _check_size(len(record.items[0].value.bytes), limit)
+    return bytes(record.items[0].value.bytes)
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise ValueError(f"it has {size:,} bytes; the limit is {limit:,}")
 
 
 def _leaf(tree: ObjectTree) -> str:

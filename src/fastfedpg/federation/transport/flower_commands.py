@@ -51,17 +51,6 @@ def superlink(address: tuple[str, int], certificates: Path | None) -> list[str]:
     return [*words, "--ssl-keyfile", str(certificates / keys.KEY)]
 
 
-def supernode(
-    superlink: str, port: int, socket: Path, limit: int, ca: Path | None = None, key: Path | None = None
-) -> list[str]:
-    """Flower's own node, in the place of ours: its configuration, which the server can't change, names the socket."""
-    words = [program("flower-supernode"), "--superlink", superlink, "--host", "127.0.0.1", "--port", str(port)]
-    words += ["--node-config", f'socket="{socket}" limit={limit}']
-    if ca is None or key is None:
-        return [*words, "--insecure"]
-    return [*words, "--root-certificates", str(ca), "--auth-supernode-private-key", str(key)]
-
-
 def describe(home: Path, superlink: str, ca: Path | None) -> None:
     """Flower's own configuration: where the SuperLink is."""
     trust = {"insecure": True} if ca is None else {"root-certificates": str(ca.absolute())}

@@ -4,6 +4,7 @@ It is Flower's Fleet protocol and nothing else: no app is fetched, no process st
 which a server's operator ships is ever executed at a site.
 """
 
+import hashlib
 import logging
 import threading
 import time
@@ -33,7 +34,16 @@ from fastfedpg.errors import printable
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import keys, unix_socket
 from fastfedpg.federation.transport.engine import Pace
-from fastfedpg.federation.transport.flower import SILENT, TYPE, parcel, push_objects, take
+from fastfedpg.federation.transport.flower import (
+    IN_HEAD,
+    READS_HEADS,
+    SILENT,
+    TYPE,
+    in_head,
+    parcel,
+    push_objects,
+    take,
+)
 from fastfedpg.federation.transport.flower_http import client, said
 from fastfedpg.files import read_text, write_text
 
@@ -113,11 +123,11 @@ class Node:
             return False
         self.pace.came()
         self.heard = time.monotonic()
-        about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
+        head, tree = pulled.messages_list[0], pulled.message_object_trees[0]
         try:
-            question = take(self.fleet, self.number, about.run_id, tree, limit)
+            question = take(self.fleet, self.number, head, tree, limit)
             began = time.monotonic()
-            self._push(about, self._asked(answer, question), time.monotonic() - began)
+            self._push(head, self._asked(answer, question), time.monotonic() - began)
         except ValueError as error:
             LOG.warning("a question that is none: %s", printable(error))
         except httpx.HTTPStatusError as error:  # its run is over, for example: the next question may be a good one
@@ -131,13 +141,17 @@ class Node:
         except (unix_socket.Closed, TimeoutError):
             return Error(SILENT, "the site's agent does not answer")
 
-    def _push(self, about: Any, data: bytes | Error, seconds: float) -> None:
+    def _push(self, asked: Any, data: bytes | Error, seconds: float) -> None:
+        about = asked.metadata
         left = about.ttl - (time.monotonic() - self.heard)  # by no clock but one's own, and counted from the question's
         if left <= 0:
             LOG.info("an answer that comes too late is not sent; it is stored")
             return
         sent, task = about.created_at + about.ttl - left, about.src_task_id if about.HasField("src_task_id") else None
-        whose = (about.run_id, "", self.number.node_id, SUPERLINK_NODE_ID, about.message_id, about.group_id)
+        # A question's name makes its answer's: when the server uses one again, no new ones are left at the SuperLink.
+        short = in_head(asked) and (isinstance(data, Error) or len(data) <= IN_HEAD)
+        name = hashlib.sha256(about.message_id.encode()).hexdigest() if short else ""
+        whose = (about.run_id, name, self.number.node_id, SUPERLINK_NODE_ID, about.message_id, READS_HEADS)
         metadata = Metadata(*whose, sent, left, TYPE, None, task)
         made = parcel(metadata, data)
         pushed = self.fleet.PushMessages(

@@ -6,18 +6,20 @@ anew, and another run goes on where the last one was.
 """
 
 import hashlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 from flwr.app.metadata import Metadata
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.constant import SUPERLINK_NODE_ID, SubStatus
+from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.common.serde import fab_to_proto
-from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
+from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest, StopRunRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
@@ -25,7 +27,6 @@ from flwr.proto.runtime_pb2 import (
     PullAppMessagesRequest,
     PullTaskInputRequest,
     PushAppMessagesRequest,
-    PushTaskOutputRequest,
     SendTaskHeartbeatRequest,
 )
 from flwr.supercore.control.control_http_client import ControlHttpClient
@@ -37,7 +38,16 @@ from fastfedpg.errors import Stopped
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import keys
 from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Pace, Seen
-from fastfedpg.federation.transport.flower import SILENT, TYPE, parcel, push_objects, take
+from fastfedpg.federation.transport.flower import (
+    IN_HEAD,
+    READS_HEADS,
+    SILENT,
+    TYPE,
+    confirm,
+    parcel,
+    push_objects,
+    take,
+)
 from fastfedpg.federation.transport.flower_http import client, said
 
 APP = Path(__file__).parent / "app"
@@ -69,6 +79,9 @@ class SuperLinkEngine:
     def __init__(self, address: Address, limit: int) -> None:
         self.address, self.limit, self.here, self.pace = address, limit, Node(node_id=SUPERLINK_NODE_ID), Pace()
         self.over = threading.Event()
+        self.ours: set[tuple[int, Seen | None]] = set()  # nodes that look for a question in its head
+        self.lent: set[str] = set()  # names of questions that are not answered
+        self.free: list[str] = []  # and of those that were
         self.agents = {} if address.ca is None else keys.node_keys(address.ca.parent)
         with _lost():
             self.run, token = self._begun()
@@ -94,16 +107,19 @@ class SuperLinkEngine:
 
     def _ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
         end, looked, before = time.monotonic() + seconds, time.monotonic(), self.nodes()
-        waiting = self._push(questions, seconds)
+        waiting = self._push(questions, seconds, before)
         self.pace.begin()
         while waiting:
             time.sleep(min(self.pace.pause(), max(0.0, end - time.monotonic())))
             heard = self.runtime.PullMessages(PullAppMessagesRequest(message_ids=[*waiting]))
             for head, tree in zip(heard.messages_list, heard.message_object_trees, strict=True):
                 node = waiting.pop(head.metadata.reply_to_message_id, None)
-                if node is None:
+                if node is None or (time.monotonic() > end and _by_flower(head)):  # that its time is over, we know
                     continue
                 self.pace.came()
+                if head.metadata.group_id == READS_HEADS:
+                    self.ours.add((node, before.get(node)))
+                self._tidy(head)
                 yield Answer(node, self._content(head, tree))
             if waiting and time.monotonic() - looked > LOOK_SECONDS:
                 looked, now = time.monotonic(), self.nodes()
@@ -114,9 +130,13 @@ class SuperLinkEngine:
             if time.monotonic() > end:  # looked at least once, however long the pushing took
                 return
 
-    def _push(self, questions: Mapping[int, bytes], seconds: float) -> dict[str, int]:
-        about = lambda node: Metadata(self.run, "", SUPERLINK_NODE_ID, node, "", "", time.time(), seconds, TYPE)
-        parcels = {node: parcel(about(node), question) for node, question in questions.items()}
+    def _push(self, questions: Mapping[int, bytes], seconds: float, seen: Mapping[int, Seen]) -> dict[str, int]:
+        """Send questions, in their heads to those who are known to read them there; which name is whose."""
+        parcels = {}
+        for node, question in questions.items():
+            short = len(question) <= IN_HEAD and (node, seen.get(node)) in self.ours
+            about = (self.run, self._name() if short else "", SUPERLINK_NODE_ID, node, "", "", time.time())
+            parcels[node] = parcel(Metadata(*about, seconds, TYPE), question)
         if not parcels:
             return {}
         every = [*parcels.values()]
@@ -126,21 +146,43 @@ class SuperLinkEngine:
         push_objects(self.runtime, self.here, self.run, pushed, every)
         return {one.name: node for node, one in parcels.items()}
 
-    def _content(self, head: object, tree: object) -> bytes | Failure:
+    def _name(self) -> str:
+        """A name for a question that goes in its head: one whose question was answered, if there is any.
+
+        The SuperLink keeps a message's name until somebody confirms it, or the run is over; when questions have names
+        that were used before, and answers names that follow from theirs, it keeps no more of them from one round to the
+        next. A name whose question was not answered is not used again: the answer may still come.
+        """
+        name = self.free.pop() if self.free else secrets.token_hex(32)
+        self.lent.add(name)
+        return name
+
+    def _tidy(self, head: Any) -> None:
+        """A question was answered: its name is free again."""
+        name = head.metadata.reply_to_message_id
+        if _by_flower(head):  # the answer may still come
+            return
+        if name in self.lent:
+            self.lent.remove(name)
+            self.free.append(name)
+        elif head.HasField("error"):  # which nobody will take
+            confirm(self.runtime, self.here, self.run, head.metadata.message_id)
+
+    def _content(self, head: Any, tree: Any) -> bytes | Failure:
         """The bytes of an answer, or why there are none."""
-        if head.HasField("error"):  # type: ignore[attr-defined]
-            code, reason = head.error.code, head.error.reason  # type: ignore[attr-defined]
+        if head.HasField("error"):
+            code, reason = head.error.code, head.error.reason
             return Failure(reason if code == SILENT else f"Flower's error {code}: {reason}")
         try:
-            return take(self.runtime, self.here, self.run, tree, self.limit)  # type: ignore[arg-type]
+            return take(self.runtime, self.here, head, tree, self.limit)
         except ValueError as error:
             return Failure(f"its answer: {error}")
 
     def close(self) -> None:
-        """The run is over."""
+        """The run is over, and stopped: of one that is completed the SuperLink keeps the messages' names for ever."""
         self.over.set()
-        with suppress(httpx.HTTPError, OSError):
-            self.runtime.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.COMPLETED, details=""))
+        with suppress(httpx.HTTPError, OSError), client(ControlHttpClient, self.address) as control:
+            control.StopRun(StopRunRequest(run_id=self.run))
         self.runtime.close()
 
     def _begun(self) -> tuple[int, str]:
@@ -170,6 +212,11 @@ class SuperLinkEngine:
         while not self.over.wait(HEARTBEAT_SECONDS):
             with suppress(httpx.HTTPError, RuntimeError):
                 self.runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+
+def _by_flower(head: Any) -> bool:
+    """Whether it is no answer, but Flower's word that there is none."""
+    return bool(head.HasField("error") and head.error.code != SILENT)
 
 
 class _lost:
