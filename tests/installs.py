@@ -26,7 +26,7 @@ PLAY = "fastfedpg run --policy linear --oracle gpomdp --B 2 --K 5 --rounds 1 --e
 USES = {
     "plot": "fastfedpg show compromise-grid",
     "frame": "import fastfedpg as ff; print(ff.run(ff.Config('compromise', rounds=2)).to_frame())",
-    "neural": "fastfedpg run --problem compromise --optimiser adam --rounds 2 --out run",
+    "neural": "fastfedpg run --problem compromise --optimiser momentum --rounds 2 --out run",
     "gym": f"{PLAY} gym:CartPole-v1 --agents 2",
     "mujoco": f"{PLAY} gym:InvertedPendulum-v5 --agents 2",
     "box2d": f"{PLAY} gym:LunarLander-v3 --agents 2",
