@@ -5,7 +5,8 @@ it plays episodes that it does not train on, always the same ones, and prints a 
 "sampled": …, "cpu": …, "cpu_all": …}: the mean return of the policy's mode and of its own random actions, the CPU
 seconds without start and evaluations, and with them. A method has reached the threshold at the first evaluation whose
 mean does; it is ended when both means have. Without a threshold it goes on to its budget. Seeds are the outer loop, so
-that a busy machine slows all methods.
+that a busy machine slows all methods. Programs that JAX has compiled are kept below OUT, rejax's and ours, as
+`fastfedpg run` keeps its own: seconds of the first seed have compiling in them.
 
 Every finished run is a row of OUT/peers.csv and a file OUT/TASK-METHOD-SEED.jsonl; a run that is in the table is not
 made again.
@@ -105,11 +106,17 @@ def reached(task: Task, found: list[dict], mean: str) -> dict | None:
     return next((x for x in found if x[mean] is not None and x[mean] >= task.threshold), None)
 
 
+def kept_programs(out: Path) -> dict[str, str]:
+    """What tells JAX where compiled programs are kept, all of them."""
+    about = {"COMPILATION_CACHE_DIR": str(out / "programs"), "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    return {f"JAX_{name}": value for name, value in about.items()}
+
+
 def run(words: list[str], task: Task, log: Path, say) -> list[dict]:
     """All evaluations of one child, which is ended when it has reached what it was for."""
     found: list[dict] = []
     with log.open("w", buffering=1) as kept, subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ONE_THREAD}
+        words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ONE_THREAD, **kept_programs(log.parent)}
     ) as child:  # fmt: skip
         assert child.stdout is not None
         try:
@@ -165,27 +172,32 @@ def ratios(rows: list[dict], ours: str = "ppo") -> list[str]:
     """How many times a peer's steps and CPU seconds ours takes until its own random actions reach the threshold.
 
     Ratios of geometric means over seeds, with 95% intervals (Welch's t of the logarithms). A seed that did not get
-    there counts with all that it had: then a peer's ratio is an upper bound, and so it is written.
+    there counts with all that it had: then the ratio is a bound, and has no interval.
     """
     lines = []
     for task in dict.fromkeys(x["task"] for x in rows if x["threshold"]):
         mine = [x for x in rows if (x["task"], x["method"]) == (task, ours)]
         for peer in dict.fromkeys(x["method"] for x in rows if x["task"] == task and x["method"] != ours):
             theirs = [x for x in rows if (x["task"], x["method"]) == (task, peer)]
-            if min(len(mine), len(theirs)) < 2 or any(not x["steps_sampled"] for x in mine):
-                continue
-            late = sum(not x["steps_sampled"] for x in theirs)
-            said = [f"{what} {_ratio(mine, theirs, name)}" for what, name in (("steps", "steps"), ("CPU s", "cpu_all"))]
-            some = f" (at most: {late} of {len(theirs)} seeds of {peer} did not get there)" if late else ""
-            lines.append(f"{task} {ours} over {peer}: {', '.join(said)}{some}")
+            if mine and theirs:
+                said = [
+                    f"{what} {_ratio(mine, theirs, name)}" for what, name in (("steps", "steps"), ("CPU s", "cpu_all"))
+                ]
+                lines.append(f"{task} {ours} over {peer}: {', '.join(said)}")
     return lines
 
 
 def _ratio(mine: list[dict], theirs: list[dict], name: str) -> str:
-    spent = lambda x: float(x[f"{name}_sampled"] or x[f"last_{name}"])
-    logs = [np.log([spent(x) for x in some]) for some in (mine, theirs)]
+    logs = [np.log([float(x[f"{name}_sampled"] or x[f"last_{name}"]) for x in some]) for some in (mine, theirs)]
+    late = [sum(not x["steps_sampled"] for x in some) for some in (mine, theirs)]
+    ratio = f"{np.exp(logs[0].mean() - logs[1].mean()):.2f}"
+    if all(late):
+        return "unknown"
+    if any(late):
+        which = 0 if late[0] else 1
+        return f"{('at least', 'at most')[which]} {ratio} ({late[which]} of {len(logs[which])} did not get there)"
     low, high = np.exp(ttest_ind(*logs, equal_var=False).confidence_interval(0.95))
-    return f"{np.exp(logs[0].mean() - logs[1].mean()):.2f} [{low:.2f}, {high:.2f}]"
+    return f"{ratio} [{low:.2f}, {high:.2f}]"
 
 
 def _middle(values: list[float]) -> str:

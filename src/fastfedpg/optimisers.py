@@ -1,7 +1,7 @@
 """Optimisers by name, for local steps and for the server's.
 
-Those that divide by the size of what they have seen are written here, and not optax's: a corrected step is divided by
-the size of the agent's own gradient too, which optax can't be told. Where nothing is corrected they are optax's.
+Adam, Yogi and RMSProp are written here, and not optax's: a corrected step is divided by the size of the agent's own
+gradient too, which optax can't be told. Where nothing is corrected they are optax's.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,6 @@ class Scale(NamedTuple):
     momentum: float
     remember: Callable[[Theta, Theta], Theta]
     root: Callable[[Theta, Any], Theta]
-    first: float = 0.0
 
 
 class Scaled(NamedTuple):
@@ -79,11 +78,13 @@ class Scaled(NamedTuple):
 def adaptive(scale: Scale, rate: Any, shortened: Callable[[Theta], Theta] = lambda v: v) -> Optimiser:
     """Steps -eta mu_hat / root(nu): mu follows the directions v, and nu the larger of v^2 and g^2, by coordinates.
 
-    g is the agent's own gradient. Where nothing is corrected v is g, and these are Adam, Yogi, RMSProp and Adagrad as
-    optax has them, with its values. A corrected v falls to 0 near a common optimum. Divided by its own size alone it
-    would be made large again, and theta would circle the optimum at a distance of about eta; where agents differ g does
-    not fall to 0 there, so steps do. By g alone, a coordinate in which the others move and this agent has no gradient
-    would be divided by nothing.
+    g is the agent's own gradient, and v whatever an algorithm has made of it. Where v is g these are Adam, Yogi and
+    RMSProp as optax has them, but that Yogi begins with nothing. A corrected v falls to 0 near a common optimum.
+    Divided by its own size alone it would be made large again, and theta would circle the optimum at a distance of
+    about eta / 2. With g beside it theta comes there, if eta H L is small beside every agent's own gradient at the
+    optimum, in every coordinate; an agent that has none in a coordinate circles in it as before. By g alone, what the
+    others want of such a coordinate would be divided by nothing. The price: where own gradients are many times as
+    large as v, steps are as many times shorter.
 
     Args:
         rate: eta, or a function of how many steps there were.
@@ -101,10 +102,11 @@ def adaptive(scale: Scale, rate: Any, shortened: Callable[[Theta], Theta] = lamb
         v, g, t = shortened(v), shortened(g), state.steps + 1
         mu, nu = b * state.mu + (1 - b) * v, scale.remember(state.nu, jnp.maximum(v * v, g * g))
         eta = rate(state.steps) if callable(rate) else rate
-        return -eta * mu / (1 - b**t) / scale.root(nu, t), Scaled(t, mu, nu)
+        change = -eta * mu / (1 - b**t) / scale.root(nu, t)
+        return change.astype(theta.dtype), Scaled(t, mu, nu)
 
     return Optimiser(
-        init=lambda theta: Scaled(jnp.zeros((), jnp.int32), jnp.zeros_like(theta), jnp.full_like(theta, scale.first)),
+        init=lambda theta: Scaled(jnp.zeros((), jnp.int32), jnp.zeros_like(theta), jnp.zeros_like(theta)),
         update=lambda v, state, theta: corrected(v, v, state, theta),
         corrected=corrected,
     )
@@ -116,16 +118,16 @@ _SCALES = {
         0.9, lambda nu, s: nu - 0.001 * jnp.sign(nu - s) * s, lambda nu, t: jnp.sqrt(nu / (1 - 0.999**t)) + 1e-3
     ),
     "rmsprop": Scale(0.0, lambda nu, s: 0.9 * nu + 0.1 * s, lambda nu, t: jnp.sqrt(nu + 1e-8)),
-    "adagrad": Scale(0.0, lambda nu, s: nu + s, lambda nu, t: jnp.sqrt(nu + 1e-7), first=0.1),
 }
 
 _STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "sgd": lambda optax, eta: optax.sgd(eta),
     "momentum": lambda optax, eta: optax.sgd(eta, momentum=0.9),
+    "adagrad": lambda optax, eta: optax.adagrad(eta),  # what it divides by only grows, so small directions stay small
 }
 
 _MADE: dict[str, MakeOptimiser] = {
     "sgd": sgd,
-    "momentum": _optax(_STEPS["momentum"], "momentum"),
+    **{name: _optax(_STEPS[name], name) for name in ("momentum", "adagrad")},
     **{name: partial(adaptive, scale) for name, scale in _SCALES.items()},
 }

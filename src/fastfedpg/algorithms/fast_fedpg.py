@@ -61,8 +61,8 @@ def fast_fedpg(
             Where batches serve local steps again (ppo, trpo) it takes the batch of that gradient, for all of them.
         B0: trajectories for the gradient that is sent, if not the oracle's own number.
         optimiser: takes the gradient step's place in Eq. (6). Where the corrected gradient is 0 theta stays, and no
-            more is kept of the theory. Adaptive ones by name (adam, yogi, rmsprop) go there, since they divide by the
-            agent's own gradient too; optax's see the corrected one alone, and circle it at a distance of about eta.
+            more is kept of the theory. adam, yogi and rmsprop by name divide by the agent's own gradient too, and come
+            there where that is large beside eta; optax's see the corrected one alone, and circle it at about eta / 2.
         server: takes alpha_g's place in Eq. (7), with alpha_g as its step size and -mean_i Delta_i as its gradient; it
             lasts from round to round (FedOpt, Reddi et al. 2021). Where all Delta_i are 0 theta stays.
     """

@@ -107,7 +107,8 @@ def _warmer(task: Office) -> Any:
 
 THERMOMETER = Degrees(lambda task, o: o, lambda task, a: a)
 OWN = Degrees(lambda task, o: o.at[0].add(-_warmer(task) / 5), lambda task, a: a + _warmer(task) / 4.5)
-"""At the preferred temperature every office sees the same number, and the same action asks for as much above it."""
+"""At the preferred temperature every office sees the same number, and the same action asks for as much above it, as far
+as set points reach: 14 to 23 degrees to heat to, and 21 to 30 to cool to, in all offices."""
 
 
 def environment(degrees: Degrees = THERMOMETER) -> Env:
