@@ -6,7 +6,7 @@ from typing import Annotated
 
 import jax
 import tyro
-from managing.contenders import judged, learned, rules, same_offices, searched, weather_years
+from managing.contenders import chosen, judged, learned, rules, same_offices, searched, weather_years
 from managing.picture import picture
 from managing.table import table, verdicts
 from rich.console import Console
@@ -29,7 +29,7 @@ def main(
     Args:
         runs: folders of runs, or NAME=FOLDER; where none is given, one is trained for a few minutes.
         years: weather years in which all are judged.
-        search_years: others, in which the best rules are looked for.
+        search_years: others, in which the best rules are looked for, and the best of a run's training seeds.
         rounds: of the run that is trained.
         spread: how much buildings differ in it.
         noisy: play policies as they were trained, and not their means.
@@ -39,7 +39,9 @@ def main(
     with jax.enable_x64(True):
         asked = [run.rpartition("=")[::2] for run in runs or [f"learned by fast_fedpg={trained(rounds, spread)}"]]
         policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, folder in asked]
-        found = judged([*rules(offices := same_offices(policies)), *searched(offices, searching), *policies], judging)
+        one_each = [chosen(policy, searching) for policy in policies if len(policy.own) > 1]
+        rivals = [*rules(offices := same_offices(policies)), *searched(offices, searching)]
+        found = judged([*rivals, *policies, *one_each], judging)
         print(table(found), *verdicts(found), *(f"written: {file}" for file in picture(found, out)), sep="\n")
 
 

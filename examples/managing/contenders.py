@@ -115,6 +115,15 @@ def learned(name: str, folder: Path, noisy: bool = False) -> Contender:
     return Contender(name, "learned", make, own, offices)
 
 
+def chosen(contender: Contender, seeds: Sequence[int]) -> Contender:
+    """Of a run's policies, one a training seed, that which costs least in these weather years: as rules are chosen."""
+    told = Told("choosing a seed, years", len(contender.own) * len(seeds))
+    totals = [years(contender.make, contender.offices, own, seeds, told).total.mean() for own in contender.own]
+    best = int(np.argmin(totals))
+    print(f"{contender.name}: chosen is seed {best + 1} of {len(totals)}", file=sys.stderr)
+    return contender._replace(name=f"best of {len(totals)}: {contender.name}", own=(contender.own[best],))
+
+
 def same_offices(contenders: Sequence[Contender]) -> Office:
     """The offices that all runs are about."""
     first = contenders[0]

@@ -24,9 +24,9 @@ def plus_minus(x: np.ndarray, sign: str = "") -> str:
 def table(found: Sequence[Judged]) -> str:
     """A row for each, the dearest first; hours are those with people, outside the comfort band and by more than 1 K."""
     against = next(j for j in found if j.contender.name == AGAINST)
-    head = f"{'':25}{'energy':>7}{'discomfort':>11}{'total':>12}{'minus setback':>14}{'hours':>6}{'>1 K':>5}"
+    head = f"{'':34}{'energy':>7}{'discomfort':>11}{'total':>12}{'minus setback':>14}{'hours':>6}{'>1 K':>5}"
     rows = [
-        f"{j.contender.name:<25.24}{j.costs.energy.mean():>7,.0f}{j.costs.discomfort.mean():>11,.0f}"
+        f"{j.contender.name:<34.33}{j.costs.energy.mean():>7,.0f}{j.costs.discomfort.mean():>11,.0f}"
         f"{plus_minus(j.costs.total):>12}{plus_minus(difference(j, against), '+'):>14}"
         f"{j.costs.outside.mean():>6,.0f}{j.costs.far.mean():>5,.0f}"
         for j in sorted(found, key=lambda j: -j.costs.total.mean())
