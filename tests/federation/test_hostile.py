@@ -19,10 +19,12 @@ from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.recorddict_pb2 import ConfigRecord, ConfigRecordValue
 from flwr.supercore.protobuf.client import ProtobufClient
 
+from fastfedpg.federation import wire
+from fastfedpg.federation.roster import Roster
 from fastfedpg.federation.transport import flower, node, superlink
-from fastfedpg.federation.transport.engine import EngineLost, Failure
+from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Seen
 from fastfedpg.federation.transport.node import Node
-from grid import agents_of
+from grid import RUN, agents_of
 from sites import EXACT, FAST
 from superlinks import LIMIT, attending, deployed, signed
 
@@ -211,3 +213,41 @@ def test_a_superlink_that_sends_nonsense_is_lost_and_may_come_again(link, monkey
     monkeypatch.setattr(ProtobufClient, "_unary_unary", sent)
     assert engine.nodes() == {}
     engine.close()
+
+
+class Unreadable:
+    """An engine at which agent 1 answers at once, and agent 0 what is none, and how much later is said."""
+
+    def __init__(self, what, after):
+        self.what, self.after = what, after
+
+    def nodes(self):
+        return {100: Seen(0), 101: Seen(1)}
+
+    def ask(self, questions, seconds):
+        yield Answer(101, wire.pack({"agent": 1}))
+        time.sleep(self.after)
+        yield Answer(100, self.what)
+
+
+@pytest.mark.parametrize("what", [Failure("its answer: it was not sent to the end"), b"nonsense"])
+def test_who_holds_up_the_others_by_an_answer_that_is_none_is_left_alone_as_if_it_were_silent(what):
+    """After 0.3 seconds: for so long, then for twice as long; who is wrong at once has held up nobody."""
+    engine = Unreadable(what, 0.3)
+    people = Roster(lambda seconds: engine, RUN, {}, 2, 1.0, lambda words: None)
+    people.nodes = {0: 100, 1: 101}
+    exchange = lambda: people.ask({0: b"q", 1: b"q"}, 60.0, lambda agent, message: None)
+    pauses = []
+    for _ in range(2):
+        answers, lacks = exchange()
+        assert ({*answers}, {*lacks}) == ({1}, {0})
+        assert people.ready([0, 1]) == [1]
+        pauses.append(people.silent[0][1])
+    assert 0.3 <= pauses[0] < 0.5
+    assert 0.6 <= pauses[1] < 1.0
+    engine.after = 0.0
+    exchange()
+    assert people.silent[0][1] >= pauses[1], "what is wrong at once makes nothing good"
+    engine.what = wire.pack({"agent": 0})
+    exchange()
+    assert people.ready([0, 1]) == [0, 1]
