@@ -63,7 +63,9 @@ def heard(link, count, seconds, also=lambda engine, nodes: None):
     """What so many agents say to a question, each after how many seconds, and how long the whole took."""
     engine = superlink.SuperLinkEngine(link.address, LIMIT)
     try:
+        end = time.monotonic() + 20
         while len(nodes := {seen.agent: number for number, seen in engine.nodes().items()}) < count:
+            assert time.monotonic() < end, "a node's thread has ended"
             time.sleep(0.02)
         began, agents = time.monotonic(), {number: agent for agent, number in nodes.items()}
         came = {
