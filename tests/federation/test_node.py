@@ -1,137 +1,32 @@
 """Agents' own nodes and the server's own engine at a real SuperLink over TLS, all in one process."""
 
-import logging
 import shutil
-import socket
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="flwr is not installed: pip install 'fastfedpg[federation]'")
 
-import uvicorn
 from flwr.proto.message_pb2 import Message as Head
 from flwr.proto.recorddict_pb2 import ArrayRecord, ConfigRecord, ConfigRecordValue
 from flwr.proto.recorddict_pb2 import RecordDict as RecordDictProto
 from flwr.supercore.corestate import in_memory_corestate
 from flwr.supercore.protobuf.client import ProtobufClient
-from flwr.superlink.main import create_app
 
 from fastfedpg import InputError
 from fastfedpg.errors import Stopped
 from fastfedpg.federation import hosting
-from fastfedpg.federation.roster import Roster
-from fastfedpg.federation.rounds import Rounds
-from fastfedpg.federation.terms import Address, Terms
+from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import flower, flower_http, keys, node, superlink, unix_socket
 from fastfedpg.federation.transport.node import Node
-from fastfedpg.runtime import Schedule
-from fastfedpg.runtime.run_state import unheard
-from grid import RUN, agents_of, declared
+from grid import agents_of
 from sites import EVERYBODY, EXACT, FAST, ROUNDS, N, by_hand
+from superlinks import LIMIT, Dies, attending, deployed, signed, until_it_dies
 
-LIMIT = 2**20
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Flower's own
-
-
-class Link:
-    """Flower's SuperLink as `flower-superlink --isolation process` would be, on a thread; it can be started again."""
-
-    def __init__(self, folder):
-        with socket.create_server(("127.0.0.1", 0)) as opened:
-            self.port = opened.getsockname()[1]
-        self.folder, self.address = folder, Address(f"127.0.0.1:{self.port}", folder / keys.CA)
-        self.start()
-
-    def start(self):
-        """With empty state, as always."""
-        self.app = create_app()
-        self.app.state.enable_supernode_auth = True
-        self.app.state.superexec_auth_secret = keys.read_secret(self.folder)
-        tls = {"ssl_certfile": self.folder / keys.CERTIFICATE, "ssl_keyfile": self.folder / keys.KEY}
-        plain = {"log_config": None, "log_level": "critical", "ws": "none", "http": "h11", "loop": "asyncio"}
-        config = uvicorn.Config(self.app, "127.0.0.1", self.port, **plain, **tls)
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run)
-        self.thread.start()
-        while not self.server.started:
-            assert self.thread.is_alive()
-            time.sleep(0.01)
-
-    def stop(self):
-        self.server.should_exit = True
-        self.thread.join()
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("keys")
-    keys.make_authority(folder)
-    keys.make_certificate(folder, folder, ["127.0.0.1"])
-    keys.make_secret(folder)
-    for i in range(N):
-        keys.make_node_key(folder / keys.node_name(i))
-    return folder
-
-
-@pytest.fixture
-def link(authority, monkeypatch):
-    monkeypatch.setattr(superlink, "PAUSE_SECONDS", 0.2)
-    monkeypatch.setattr(superlink, "LOOK_SECONDS", 0.1)
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)
-    there = Link(authority)
-    yield there
-    there.stop()
-
-
-@contextmanager
-def attending(link, answers, tmp_path):
-    """Nodes that answer with these functions, each with its agent's key."""
-    stop = threading.Event()
-    threads = []
-    for i, answer in answers.items():
-        (tmp_path / f"node-{i}").mkdir(exist_ok=True)
-        there = Node(link.address, link.folder / keys.node_name(i), tmp_path / f"node-{i}")
-        threads.append(threading.Thread(target=_until_it_dies, args=(there, answer, stop)))
-        threads[-1].start()
-    try:
-        yield stop
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-class Dies(BaseException):
-    """A process that is killed says nothing more."""
-
-
-def _until_it_dies(there, answer, stop):
-    with suppress(Dies):
-        there.attend(answer, LIMIT, stop)
-
-
-def signed(link, agent, i):
-    private = keys.private_key(link.folder / keys.node_name(i))
-    return lambda question: keys.sign(private, question, agent.answer(question))
-
-
-def deployed(link, tick=unheard, log=None, **terms):
-    """theta after a run."""
-    log = [] if log is None else log
-    known = keys.public_keys(link.folder)
-    opened = lambda i, question, content: keys.signed_by(known[i], question, content)
-    connect = lambda seconds: superlink.connect(link.address, LIMIT, seconds, log.append)
-    people = Roster(connect, RUN, declared(EXACT), N, 60.0, log.append, opened=opened)
-    rounds = Rounds(people, EXACT, FAST, Terms(**{"evaluate": "server", "timeout": 60.0} | terms), 0.0)
-    try:
-        return [*rounds.records(Schedule(ROUNDS), tick)][-1].theta[0]
-    finally:
-        people.close()
 
 
 def test_a_run_leaves_nothing_at_a_superlink_that_starts_again_in_its_middle(link, tmp_path):
@@ -298,7 +193,7 @@ def test_a_node_that_was_killed_is_let_in_at_once_and_asked_again(link, tmp_path
     def again():
         while not deaths and not stop.is_set():
             time.sleep(0.02)
-        _until_it_dies(Node(link.address, link.folder / keys.node_name(1), tmp_path / "node-1"), answers[1], stop)
+        until_it_dies(Node(link.address, link.folder / keys.node_name(1), tmp_path / "node-1"), answers[1], stop)
 
     with attending(link, {**answers, 1: dies}, tmp_path) as stop:
         thread = threading.Thread(target=again)

@@ -29,6 +29,13 @@ class NotYet(Exception):
     """Why a node can't take part at this time."""
 
 
+class Heard(NamedTuple):
+    """What came from a node, and after how many seconds."""
+
+    content: bytes | Failure
+    seconds: float
+
+
 class Lack(NamedTuple):
     """Why there is no answer, and whether asking again may help."""
 
@@ -55,7 +62,7 @@ class Roster:
         self.nodes: dict[int, int] = {}  # agent -> node
         self.tells: dict[int, bool] = {}
         self.later: dict[int, tuple[float, float]] = {}  # nodes that are greeted again: when, and the pause before
-        self.silent: dict[int, tuple[float, float]] = {}  # agents that did not answer in time: as above
+        self.silent: dict[int, tuple[float, float]] = {}  # agents that held up the others: as above
         self.greeting = b""
         self.policy: Any = None  # that the agents have in common, where the server does not know it
         self.engine: Engine | None = None
@@ -89,7 +96,7 @@ class Roster:
         return [i for i in agents if self.nodes.get(i) in online]
 
     def ready(self, agents: Iterable[int]) -> list[int]:
-        """Those who are connected and were not silent of late: who was is tried again after 1, 2, 4 … times as long."""
+        """Those who are connected and held up nobody of late: who did is tried again after 1, 2, 4 … times as long."""
         now = time.monotonic()
         return [i for i in self.present(agents) if self.silent.get(i, (0.0, 0.0))[0] <= now]
 
@@ -103,13 +110,11 @@ class Roster:
         asked = {self.nodes[i]: i for i in here}
         heard = self._carry({node: questions[i] for node, i in asked.items()}, seconds, count)
         for node, i in asked.items():
-            content = heard.get(node)
             try:
-                if content is None:
-                    self.silent[i] = _later(self.silent.get(i), seconds)
+                if node not in heard:
                     lacks[i] = Lack(f"no answer within {seconds:g} s", True)
                     continue
-                self.silent.pop(i, None)
+                content = heard[node].content
                 if isinstance(content, Failure):
                     lacks[i] = Lack(wire.plain(content), True)
                     continue
@@ -124,7 +129,21 @@ class Roster:
                 answers[i] = message
             except Malformed as error:
                 lacks[i] = Lack(str(error), False)
+        self._leave_alone(asked, heard, answers, seconds)
         return answers, lacks
+
+    def _leave_alone(
+        self, asked: Mapping[int, int], heard: Mapping[int, Heard], answers: Iterable[int], seconds: float
+    ) -> None:
+        """Note who held up the others, and for how long: by an answer that is none as much as by silence."""
+        last = max((heard[self.nodes[i]].seconds for i in answers), default=0.0)
+        for node, i in asked.items():
+            if i in answers:
+                self.silent.pop(i, None)
+            elif node not in heard:
+                self.silent[i] = _later(self.silent.get(i), seconds)
+            elif heard[node].seconds > last:
+                self.silent[i] = _later(self.silent.get(i), heard[node].seconds - last)
 
     def wait(self, agents: Iterable[int], seconds: float, fewest: int = 1) -> None:
         """A while, before agents are asked again: until so many of them are connected, and a moment in any case."""
@@ -140,15 +159,15 @@ class Roster:
             self.engine.close()
         self.engine = None
 
-    def _carry(self, questions: Mapping[int, bytes], seconds: float, count: Count) -> dict[int, bytes | Failure]:
+    def _carry(self, questions: Mapping[int, bytes], seconds: float, count: Count) -> dict[int, Heard]:
         """What came in time, by node; over a new engine if one is lost, without asking again who has answered."""
-        heard: dict[int, bytes | Failure] = {}
-        came = 0
+        heard: dict[int, Heard] = {}
+        began, came = time.monotonic(), 0
         count(came)
         while left := {node: q for node, q in questions.items() if node not in heard}:
             try:
                 for answer in self._connected().ask(left, seconds):
-                    heard[answer.node] = answer.content
+                    heard[answer.node] = Heard(answer.content, time.monotonic() - began)
                     came += not isinstance(answer.content, Failure)
                     count(came)
                     self.losses = 0
@@ -183,20 +202,22 @@ class Roster:
         new = {node: seen for node, seen in online.items() if node not in known}
         heard = self._carry(dict.fromkeys(new, self.greeting), GREETING_SECONDS, lambda answers: None)
         for node, seen in new.items():
-            content = heard.get(node)
+            content, took = heard.get(
+                node, Heard(Failure(f"no answer within {GREETING_SECONDS:g} s"), GREETING_SECONDS)
+            )
             who = f"node {node}" if seen.agent is None else f"agent {seen.agent}"
             try:
-                if content is None or isinstance(content, Failure):
-                    raise NotYet(content or f"no answer within {GREETING_SECONDS:g} s")
+                if isinstance(content, Failure):
+                    raise NotYet(content)
                 message = (
                     wire.unpack(content) if seen.agent is None else self._unpack(seen.agent, self.greeting, content)
                 )
                 self._welcome(node, seen, message, online)
             except NotYet as error:
-                self.later[node] = _later(self.later.get(node), GREETING_SECONDS if content is None else 1.0)
+                self.later[node] = _later(self.later.get(node), max(1.0, took))
                 self.log(f"{who} can't take part yet: {wire.plain(error)}")
             except Malformed as error:
-                self.later[node] = _later(self.later.get(node), 1.0)
+                self.later[node] = _later(self.later.get(node), max(1.0, took))
                 if refused.get(node) != f"{who}: {error}":
                     self.log(f"left out: {who}: {error}")
                 refused[node] = f"{who}: {error}"
@@ -240,7 +261,8 @@ class Roster:
 
 def _later(before: tuple[float, float] | None, first: float) -> tuple[float, float]:
     """When to try again, and the pause until then: twice the last one, so that one that is silent holds up nobody."""
-    pause = first if before is None else min(2 * before[1], 64 * first)
+    # Nor does a short one shorten it: who holds up the others for long could fail at once in between.
+    pause = first if before is None else max(first, min(2 * before[1], max(before[1], 64 * first)))
     return time.monotonic() + pause, pause
 
 

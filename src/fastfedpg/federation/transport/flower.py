@@ -9,7 +9,6 @@ pulled once. SuperNodes do not look for it there.
 """
 
 import hashlib
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,20 +19,25 @@ from flwr.app.metadata import Metadata
 from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree, PullObjectRequest, PushObjectRequest
+from flwr.proto.recorddict_pb2 import ConfigRecord as Record
 from flwr.serverapp import Grid, ServerApp
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_body,
+    get_object_tree,
+    no_object_id_recompute,
+)
 
 from fastfedpg.federation.transport import unix_socket
 
-TYPE, NAME = "query", "message"
+TYPE, NAME, SALT = "query", "message", "salt"
 READS_HEADS = "heads"
 """The group of an answer by which a node says what it is; a SuperNode's has the question's group, which is none."""
 IN_HEAD = 2**18
 """Bytes; what is larger is sent as objects: the SuperLink takes heads apart, and gets those of all nodes at once."""
 SILENT = 1000
 """An error code of our own, beside Flower's."""
-OBJECT_SECONDS = 60.0
-"""For the bytes of a message that was announced."""
+UNSENT = "it was not sent to the end"
 
 client_app = ClientApp()
 server_app = ServerApp()
@@ -76,10 +80,13 @@ class Parcel(NamedTuple):
         return str(self.head.metadata.message_id)
 
 
-def parcel(metadata: Metadata, data: bytes | Error) -> Parcel:
-    """A message with these bytes: in its head, if the message has a name already, or else as objects that name it."""
+def parcel(metadata: Metadata, data: bytes | Error, salt: str = "") -> Parcel:
+    """A message with these bytes: in its head, if the message has a name already, or else as objects that name it.
+
+    Objects are named by what is in them; with salt nobody who knows the bytes knows the names before they are there.
+    """
     error = isinstance(data, Error)
-    made = make_message(metadata, error=data) if error else make_message(metadata, content(data))  # type: ignore[arg-type]
+    made = make_message(metadata, error=data) if error else make_message(metadata, content(data, salt))  # type: ignore[arg-type]
     if metadata.message_id:  # the SuperLink asks for a tree, and keeps the name of its root: nothing is sent for it
         return Parcel(message_to_proto(made), ObjectTree(object_id=metadata.message_id), {})
     with no_object_id_recompute():
@@ -97,30 +104,28 @@ def push_objects(client: Any, node: Any, run: int, pushed: Any, parcels: Iterabl
                 client.PushObject(PushObjectRequest(object_id=name, object_content=content, **about))
 
 
-def take(client: Any, node: Any, head: Any, tree: ObjectTree, limit: int) -> bytes:
-    """The bytes of a message, which are gone from the SuperLink when they are here; ValueError says why there are none.
+def take(client: Any, node: Any, head: Any, tree: ObjectTree, limit: int) -> bytes | None:
+    """The bytes of a message, which are gone from the SuperLink when they are here; None while they are on their way.
 
-    They may be on their way still.
+    ValueError says why there never will be any.
     """
     if in_head(head):
         return _of_head(head, limit)
-    run: int = head.metadata.run_id
-    name, end = _leaf(tree), time.monotonic() + OBJECT_SECONDS
-    while True:
-        found = client.PullObject(PullObjectRequest(node=node, run_id=run, object_id=name))
-        if found.object_available:
-            break
-        if not found.object_found or time.monotonic() > end:
-            raise ValueError("it was not sent to the end")
-        time.sleep(0.01)
+    run, name = head.metadata.run_id, _leaf(tree)
+    found = client.PullObject(PullObjectRequest(node=node, run_id=run, object_id=name))
+    if not found.object_available:
+        if not found.object_found:
+            raise ValueError(UNSENT)
+        return None
     confirm(client, node, run, tree.object_id)
     _check_size(len(found.object_content), limit)
     if hashlib.sha256(found.object_content).hexdigest() != name:
         raise ValueError("an object that is not what its name says")
-    data = ConfigRecord.inflate(found.object_content).get(NAME)
-    if not isinstance(data, bytes):
-        raise ValueError("a record without bytes")
-    return data
+    try:
+        record = Record.FromString(get_object_body(found.object_content, ConfigRecord))
+    except Exception as error:  # whoever made the bytes chooses which one
+        raise ValueError(f"an object that can't be read ({type(error).__name__})") from None
+    return _of_record(record, limit)
 
 
 def confirm(client: Any, node: Any, run: int, name: str) -> None:
@@ -137,11 +142,15 @@ def _of_head(head: Any, limit: int) -> bytes:
     """The bytes in a message's head, looked at where they are: nothing is unpacked before its size is known."""
     if len(head.content.items) > 1:
         raise ValueError("a message with more than one record")
-    record = head.content.items[0].config_record  # empty, if it is of another kind
-    if len(record.items) != 1 or record.items[0].key != NAME or record.items[0].value.WhichOneof("value") != "bytes":
+    return _of_record(head.content.items[0].config_record, limit)  # an empty one, if it is of another kind
+
+
+def _of_record(record: Any, limit: int) -> bytes:
+    values = [item.value for item in record.items if item.key == NAME]
+    if len(values) != 1 or values[0].WhichOneof("value") != "bytes":
         raise ValueError("a record without bytes")
-    _check_size(len(record.items[0].value.bytes), limit)
-    return bytes(record.items[0].value.bytes)
+    _check_size(len(values[0].bytes), limit)
+    return bytes(values[0].bytes)
 
 
 def _check_size(size: int, limit: int) -> None:
@@ -158,6 +167,6 @@ def _leaf(tree: ObjectTree) -> str:
     return tree.object_id
 
 
-def content(data: bytes) -> RecordDict:
+def content(data: bytes, salt: str = "") -> RecordDict:
     """Bytes as a message's content: one record, so that a message is three objects."""
-    return RecordDict({NAME: ConfigRecord({NAME: data})})
+    return RecordDict({NAME: ConfigRecord({NAME: data, **({SALT: salt} if salt else {})})})

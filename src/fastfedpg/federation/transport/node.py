@@ -39,6 +39,7 @@ from fastfedpg.federation.transport.flower import (
     READS_HEADS,
     SILENT,
     TYPE,
+    UNSENT,
     in_head,
     parcel,
     push_objects,
@@ -48,6 +49,8 @@ from fastfedpg.federation.transport.flower_http import client, said
 from fastfedpg.files import read_text, write_text
 
 LOG = logging.getLogger("fastfedpg.agent")
+OBJECT_SECONDS, OBJECT_PAUSE = 60.0, 0.01
+"""For the bytes of a question that was announced, and between two looks for them."""
 ONLINE_SECONDS = 10.0
 """A node that says nothing for twice as long counts as gone; Flower's least."""
 SHORTEST, LONGEST = 0.5, 10.0
@@ -62,6 +65,7 @@ class Node:
         self.public = public_key_to_bytes(self.private.public_key())
         self.kept = folder / "node"  # its number: so that one that is started again is let in at once
         self.pace = Pace()
+        self.amiss = ""  # why the last question was none
 
     def attend(self, answer: Callable[[bytes], bytes], limit: int, stop: threading.Event) -> None:
         """Answer questions until told to stop; whatever fails is tried again, and said once."""
@@ -74,11 +78,12 @@ class Node:
                     self.number = self._enter()
                     LOG.info("connected to %s as node %d", self.address.superlink, self.number.node_id)
                     threading.Thread(target=self._beat, args=(over,), daemon=True).start()
-                    pause, before = SHORTEST, ""
                     while not stop.is_set():
-                        if not self._answered(answer, limit):
+                        came = self._answered(answer, limit)
+                        pause, before = SHORTEST, ""  # who lets it in and sends it nonsense is no end to what fails
+                        if not came:
                             stop.wait(self.pace.pause())
-                except (httpx.HTTPError, RuntimeError) as error:
+                except (httpx.HTTPError, RuntimeError, ValueError) as error:
                     why = printable(said(error))
                     if why != before:
                         LOG.warning("not connected to %s: %s; it is tried again", self.address.superlink, why)
@@ -87,7 +92,7 @@ class Node:
                     pause = min(2 * pause, LONGEST)
                 finally:
                     over.set()
-            with suppress(httpx.HTTPError, RuntimeError, AttributeError):
+            with suppress(httpx.HTTPError, RuntimeError, ValueError, AttributeError):
                 self.fleet.DeactivateNode(DeactivateNodeRequest(node_id=self.number.node_id))
 
     def _enter(self) -> NodeNumber:
@@ -111,7 +116,7 @@ class Node:
     def _beat(self, over: threading.Event) -> None:
         beat = SendNodeHeartbeatRequest(node=self.number, heartbeat_interval=ONLINE_SECONDS)
         while not over.wait(ONLINE_SECONDS / 3):
-            with suppress(httpx.HTTPError, RuntimeError):
+            with suppress(httpx.HTTPError, RuntimeError, ValueError):
                 self.fleet.SendNodeHeartbeat(beat)
 
     def _answered(self, answer: Callable[[bytes], bytes], limit: int) -> bool:
@@ -121,19 +126,32 @@ class Node:
         self.pace.looked(time.monotonic() - began)
         if not pulled.messages_list:
             return False
+        if not pulled.message_object_trees:
+            raise ValueError("a message without its objects' names")
         self.pace.came()
         self.heard = time.monotonic()
         head, tree = pulled.messages_list[0], pulled.message_object_trees[0]
         try:
-            question = take(self.fleet, self.number, head, tree, limit)
+            question, self.amiss = self._taken(head, tree, limit), ""
             began = time.monotonic()
             self._push(head, self._asked(answer, question), time.monotonic() - began)
         except ValueError as error:
-            LOG.warning("a question that is none: %s", printable(error))
+            why = printable(error)
+            if why != self.amiss:
+                LOG.warning("a question that is none: %s", why)
+            self.amiss = why
         except httpx.HTTPStatusError as error:  # its run is over, for example: the next question may be a good one
             LOG.warning("an answer was not taken: %s", printable(said(error)))
         self.pace.begin()
         return True
+
+    def _taken(self, head: Any, tree: Any, limit: int) -> bytes:
+        end = time.monotonic() + OBJECT_SECONDS
+        while (question := take(self.fleet, self.number, head, tree, limit)) is None:
+            if time.monotonic() > end:
+                raise ValueError(UNSENT)
+            time.sleep(OBJECT_PAUSE)
+        return question
 
     def _asked(self, answer: Callable[[bytes], bytes], question: bytes) -> bytes | Error:
         try:

@@ -34,7 +34,7 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, SuperExecAuthHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 
-from fastfedpg.errors import Stopped
+from fastfedpg.errors import InputError, Stopped
 from fastfedpg.federation.terms import Address
 from fastfedpg.federation.transport import keys
 from fastfedpg.federation.transport.engine import Answer, EngineLost, Failure, Pace, Seen
@@ -43,6 +43,7 @@ from fastfedpg.federation.transport.flower import (
     READS_HEADS,
     SILENT,
     TYPE,
+    UNSENT,
     confirm,
     parcel,
     push_objects,
@@ -81,7 +82,7 @@ class SuperLinkEngine:
         self.over = threading.Event()
         self.ours: set[tuple[int, Seen | None]] = set()  # nodes that look for a question in its head
         self.lent: set[str] = set()  # names of questions that are not answered
-        self.free: list[str] = []  # and of those that were
+        self.free: dict[int, list[str]] = {}  # and of those that were, by the only node that has seen them
         self.agents = {} if address.ca is None else keys.node_keys(address.ca.parent)
         with _lost():
             self.run, token = self._begun()
@@ -108,35 +109,56 @@ class SuperLinkEngine:
     def _ask(self, questions: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
         end, looked, before = time.monotonic() + seconds, time.monotonic(), self.nodes()
         waiting = self._push(questions, seconds, before)
+        here: dict[int, tuple[Any, Any]] = {}  # announced; the bytes of some may never come, and hold up nobody
         self.pace.begin()
-        while waiting:
+        while waiting or here:
             time.sleep(min(self.pace.pause(), max(0.0, end - time.monotonic())))
-            heard = self.runtime.PullMessages(PullAppMessagesRequest(message_ids=[*waiting]))
-            for head, tree in zip(heard.messages_list, heard.message_object_trees, strict=True):
-                node = waiting.pop(head.metadata.reply_to_message_id, None)
-                if node is None or (time.monotonic() > end and _by_flower(head)):  # that its time is over, we know
-                    continue
-                self.pace.came()
-                if head.metadata.group_id == READS_HEADS:
-                    self.ours.add((node, before.get(node)))
-                self._tidy(head)
-                yield Answer(node, self._content(head, tree))
-            if waiting and time.monotonic() - looked > LOOK_SECONDS:
+            look = time.monotonic()
+            here |= self._announced(waiting, before, end)
+            for node, (head, tree) in [*here.items()]:
+                content = self._content(head, tree, look >= end)
+                if content is not None:
+                    del here[node]
+                    self.pace.came()
+                    yield Answer(node, content)
+                if waiting and look < end and time.monotonic() - look > LOOK_SECONDS:
+                    break  # large ones first are no reason to miss what comes meanwhile
+            if (waiting or here) and time.monotonic() - looked > LOOK_SECONDS:
                 looked, now = time.monotonic(), self.nodes()
-                for name, node in [*waiting.items()]:
+                for name, node in [*waiting.items(), *((None, node) for node in here)]:
                     if node in now and now[node].since != before.get(node, now[node]).since:
-                        del waiting[name]
+                        if node in here:  # what there is of it nobody will take
+                            confirm(self.runtime, self.here, self.run, here.pop(node)[1].object_id)
+                        waiting.pop(name or "", None)
                         yield Answer(node, Failure("its node was started again"))
-            if time.monotonic() > end:  # looked at least once, however long the pushing took
+            if look >= end:  # a look that began before may have missed what came while it went on
                 return
+
+    def _announced(self, waiting: dict[str, int], before: Mapping[int, Seen], end: float) -> dict[int, tuple[Any, Any]]:
+        """Heads and trees of answers, by node, which are waited for no more."""
+        found: dict[int, tuple[Any, Any]] = {}
+        if not waiting:
+            return found
+        heard = self.runtime.PullMessages(PullAppMessagesRequest(message_ids=[*waiting]))
+        for head, tree in zip(heard.messages_list, heard.message_object_trees, strict=True):
+            node = waiting.pop(head.metadata.reply_to_message_id, None)
+            if node is None or (time.monotonic() > end and _by_flower(head)):  # that its time is over, we know
+                continue
+            if head.metadata.group_id == READS_HEADS:
+                self.ours.add((node, before.get(node)))
+            self._tidy(head, node)
+            found[node] = head, tree
+        return found
 
     def _push(self, questions: Mapping[int, bytes], seconds: float, seen: Mapping[int, Seen]) -> dict[str, int]:
         """Send questions, in their heads to those who are known to read them there; which name is whose."""
-        parcels = {}
+        parcels, salt = {}, secrets.token_hex(16)  # one, so that what goes to many is at the SuperLink once
         for node, question in questions.items():
             short = len(question) <= IN_HEAD and (node, seen.get(node)) in self.ours
-            about = (self.run, self._name() if short else "", SUPERLINK_NODE_ID, node, "", "", time.time())
-            parcels[node] = parcel(Metadata(*about, seconds, TYPE), question)
+            # The SuperLink lets a node push and delete by any name; a group makes that of an object its receiver's own.
+            name, group = (self._name(node), "") if short else ("", secrets.token_hex(16))
+            about = (self.run, name, SUPERLINK_NODE_ID, node, "", group, time.time())
+            parcels[node] = parcel(Metadata(*about, seconds, TYPE), question, salt)
         if not parcels:
             return {}
         every = [*parcels.values()]
@@ -146,42 +168,48 @@ class SuperLinkEngine:
         push_objects(self.runtime, self.here, self.run, pushed, every)
         return {one.name: node for node, one in parcels.items()}
 
-    def _name(self) -> str:
-        """A name for a question that goes in its head: one whose question was answered, if there is any.
+    def _name(self, node: int) -> str:
+        """A name for a question that goes in its head: one whose question this node has answered, if there is any.
 
         The SuperLink keeps a message's name until somebody confirms it, or the run is over; when questions have names
         that were used before, and answers names that follow from theirs, it keeps no more of them from one round to the
-        next. A name whose question was not answered is not used again: the answer may still come.
+        next. A name whose question was not answered is not used again: the answer may still come. Nor is another
+        node's: who knows a name may delete what goes by it, or push something else first.
         """
-        name = self.free.pop() if self.free else secrets.token_hex(32)
+        free = self.free.get(node)
+        name = free.pop() if free else secrets.token_hex(32)
         self.lent.add(name)
         return name
 
-    def _tidy(self, head: Any) -> None:
-        """A question was answered: its name is free again."""
+    def _tidy(self, head: Any, node: int) -> None:
+        """A question was answered: its name is free again, for this node."""
         name = head.metadata.reply_to_message_id
         if _by_flower(head):  # the answer may still come
             return
         if name in self.lent:
             self.lent.remove(name)
-            self.free.append(name)
+            self.free.setdefault(node, []).append(name)
         elif head.HasField("error"):  # which nobody will take
             confirm(self.runtime, self.here, self.run, head.metadata.message_id)
 
-    def _content(self, head: Any, tree: Any) -> bytes | Failure:
-        """The bytes of an answer, or why there are none."""
+    def _content(self, head: Any, tree: Any, last: bool) -> bytes | Failure | None:
+        """The bytes of an answer, or why there are none; None while they may still come, until the last look."""
         if head.HasField("error"):
             code, reason = head.error.code, head.error.reason
             return Failure(reason if code == SILENT else f"Flower's error {code}: {reason}")
         try:
-            return take(self.runtime, self.here, head, tree, self.limit)
+            content = take(self.runtime, self.here, head, tree, self.limit)
+            if content is None and last:
+                confirm(self.runtime, self.here, self.run, tree.object_id)  # what there is of it nobody will take
+                raise ValueError(UNSENT)
+            return content
         except ValueError as error:
             return Failure(f"its answer: {error}")
 
     def close(self) -> None:
         """The run is over, and stopped: of one that is completed the SuperLink keeps the messages' names for ever."""
         self.over.set()
-        with suppress(httpx.HTTPError, OSError), client(ControlHttpClient, self.address) as control:
+        with suppress(httpx.HTTPError, OSError, ValueError), client(ControlHttpClient, self.address) as control:
             control.StopRun(StopRunRequest(run_id=self.run))
         self.runtime.close()
 
@@ -210,7 +238,7 @@ class SuperLinkEngine:
 
     def _beat(self) -> None:
         while not self.over.wait(HEARTBEAT_SECONDS):
-            with suppress(httpx.HTTPError, RuntimeError):
+            with suppress(httpx.HTTPError, RuntimeError, ValueError):
                 self.runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())
 
 
@@ -220,11 +248,11 @@ def _by_flower(head: Any) -> bool:
 
 
 class _lost:
-    """Whatever HTTP says is the loss of the engine."""
+    """Whatever HTTP says is the loss of the engine, and so is an answer that is none of Flower's."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, httpx.HTTPError | RuntimeError):
+        if isinstance(error, httpx.HTTPError | RuntimeError | ValueError) and not isinstance(error, InputError):
             raise EngineLost(said(error)) from None
