@@ -37,7 +37,7 @@ def play(
     rewards, alive = out[2].T, out[3].T
     paid = rewards if rewards.dtype == np.float64 else np.zeros(rewards.shape)
     paid[:], alive[:], out[4][:] = 0, True, False
-    look = lambda steps: outside(paid[:steps], alive[:steps], limits, beat)
+    look = lambda steps: outside(paid[:steps], alive[:steps], limits, beat, rewards.dtype)
     beat[0] = RESETTING
     try:
         fine = _steps(look, restart, envs, policy, theta, noise, seeds, (*out[:2], paid, *out[3:]), limits, beat)
@@ -61,22 +61,23 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
     (used, K), size = noise.shape[:2], envs.size
     random = np.zeros((K, size, noise.shape[2]), noise.dtype)
     random[:, :used] = noise.swapaxes(0, 1)
-    now = np.zeros((size, observations.shape[2]), noise.dtype)
+    now = np.zeros((size, observations.shape[2]))
+    seen = now if now.dtype == noise.dtype else now.astype(noise.dtype)
     kept = np.zeros((size, policy[2]), noise.dtype)
-    flat, zeros = now.reshape(-1), np.zeros(now.size, noise.dtype)
+    finite = quietly(partial(_finite, now, seen, seen.reshape(-1), np.zeros(now.size, noise.dtype)))
     envs.reset(seeds, now, beat)
     now[used:] = now[0]
-    mine, decide = now[:used], deciding(policy, theta, size, used)
+    mine, decide = seen[:used], deciding(policy, theta, size, used)
     everybody = None if used == size else np.arange(used)
     up, whole, episode = np.ones(used, bool), True, [0] * used
     lanes, by_hand = Lanes(up, everybody, ()), restart and not envs.by_itself
     for k in range(K):
-        if flat.dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
+        if not finite():
             look(k)
-            missing(now, beat)
+            missing(now, noise.dtype, beat)
         beat[1] = POLICY
         beat[0] = k
-        choice, acts, kept = decide(now, kept, random[k])
+        choice, acts, kept = decide(seen, kept, random[k])
         if choice is None:
             return False
         observations[:, k] = mine
@@ -99,13 +100,20 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
             whole = not ends and restart
             if not restart and not up.any():
                 break
-    if flat.dot(zeros) != 0:
+    if not finite():
         look(k + 1)
-        missing(now, beat)
+        missing(now, noise.dtype, beat)
     observations[:, k + 1 :] = mine[:, None]
     choices[:, k + 1 :] = choices[:, k, None]
     alive[:, k + 1 :] = False
     return True
+
+
+def _finite(now: np.ndarray, seen: np.ndarray, flat: np.ndarray, zeros: np.ndarray) -> bool:
+    """Whether what the policy is about to see, in its own type, is numbers."""
+    if seen is not now:
+        seen[:] = now
+    return bool(flat.dot(zeros) == 0)  # 0 times a number is 0, but for infinities and NaN
 
 
 def _next(seeds: list[int], episode: list[int], j: int) -> int:
@@ -120,9 +128,7 @@ def deciding(policy: Any, theta: np.ndarray, size: int, used: int) -> Callable[.
     Nothing where a choice that is used is no number. What NumPy has to say of it is not said: a policy may overflow.
     """
     choose, action, memory = policy
-    quiet = copy_context()
-    quiet.run(np.seterr, all="ignore")  # NumPy keeps it in a context, and to enter one takes a tenth of an errstate
-    choose = quiet.run(prepared, choose, theta, size)
+    choose = quietly(prepared)(choose, theta, size)
     zeros = np.zeros(0, theta.dtype)
 
     def fine(x: np.ndarray) -> bool:
@@ -139,7 +145,13 @@ def deciding(policy: Any, theta: np.ndarray, size: int, used: int) -> Callable[.
         acts = action(choice)
         return (choice, acts, kept) if fine(choice) and (acts is choice or fine(acts)) else (None, None, None)
 
-    inside: Callable[..., Any] = decided
+    return quietly(decided)
+
+
+def quietly(inside: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of which NumPy has nothing to say."""
+    quiet = copy_context()
+    quiet.run(np.seterr, all="ignore")  # NumPy keeps it in a context, and to enter one takes a tenth of an errstate
     return partial(quiet.run, inside)
 
 
