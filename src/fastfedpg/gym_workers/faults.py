@@ -97,13 +97,12 @@ def each(rewards: Any, terminated: Any, truncated: Any, n: int) -> list[np.ndarr
     return found
 
 
-def missing(observations: np.ndarray, dtype: Any, beat: Any) -> None:
-    """Say which trajectory's observation is no number, or none that the policy's type can hold."""
-    with np.errstate(all="ignore"):
-        rows, columns = np.nonzero(~np.isfinite(observations.astype(dtype)))
+def missing(observations: np.ndarray, beat: Any) -> None:
+    """Say which trajectory's observation is no number."""
+    rows, columns = np.nonzero(~np.isfinite(observations))
     beat[1], x = rows[0], observations[rows[0], columns[0]]
-    large = f"{x:g}, which does not fit {np.dtype(dtype)}" if math.isfinite(x) else x
-    raise Wrong(f"number {columns[0]} of the observation is {large}")
+    narrow = f" in {observations.dtype}" if np.isinf(x) and observations.dtype != np.float64 else ""
+    raise Wrong(f"number {columns[0]} of the observation is {x}{narrow}")
 
 
 def checked(playing: np.ndarray, said: Any, limits: Any, beat: Any) -> Any:

@@ -21,6 +21,9 @@ MODES = ("NextStep", "SameStep", "Disabled")
 
 Begun = Sequence[tuple[int, int]]
 """Which environments begin another episode, and with which seed."""
+Show = Callable[[Any, Any], None]
+"""What puts observations, of which lanes and what they are, in their places: NumPy is silent where one is too large."""
+ALL = slice(None)
 Said = tuple[Any, Any, Any]
 """Rewards, terminated and truncated of every lane; of one that took no step, anything."""
 
@@ -53,17 +56,17 @@ class Singles:
             self.envs.append(env)
         return self.size
 
-    def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
+    def reset(self, seeds: list[int], show: Show, beat: Any) -> None:
         """Begin as many episodes as there are seeds."""
         for j, seed in enumerate(seeds):
             beat[1] = j
-            observations[j] = self.read(returned(self.envs[j].reset(seed=seed), "reset")[0])
+            show(j, self.read(returned(self.envs[j].reset(seed=seed), "reset")[0]))
 
-    def step(self, actions: np.ndarray, lanes: Lanes, observations: np.ndarray, limits: Any, beat: Any) -> Said:
+    def step(self, actions: np.ndarray, lanes: Lanes, show: Show, limits: Any, beat: Any) -> Said:
         """One step of those that are up. Others begin anew."""
         for j, seed in lanes.begun:
             beat[1] = j
-            observations[j] = self.read(returned(self.envs[j].reset(seed=seed), "reset")[0])
+            show(j, self.read(returned(self.envs[j].reset(seed=seed), "reset")[0]))
         envs, read, playing = self.envs, self.read, np.flatnonzero(lanes.up)
         taken = self.write(actions[: len(lanes.up)])
         paid, ended, cut = [], [], []
@@ -73,7 +76,7 @@ class Singles:
             if type(then) is not tuple or len(then) != 5:
                 returned(then, "step")
             seen, reward, terminated, truncated, _ = then
-            observations[j] = read(seen)
+            show(j, read(seen))
             paid.append(reward)
             ended.append(terminated)
             cut.append(truncated)
@@ -105,7 +108,7 @@ class Vector:
         """How many trajectories a part has: as many as there are environments."""
         return self.size
 
-    def reset(self, seeds: list[int], observations: np.ndarray, beat: Any) -> None:
+    def reset(self, seeds: list[int], show: Show, beat: Any) -> None:
         """Begin all episodes; those without a seed of their own are given the last one.
 
         A vector environment with one seed for all is given the first, and with it its generator's state.
@@ -113,7 +116,7 @@ class Vector:
         beat[1] = 0
         self.over = np.zeros(self.size, bool)
         self.seeds = seeds + seeds[-1:] * (self.size - len(seeds))
-        observations[:] = self.read(self._begun(), self.every)
+        show(ALL, self.read(self._begun(), self.every))
 
     def _begun(self) -> Any:
         if not self.one_seed:
@@ -130,7 +133,7 @@ class Vector:
             self.env.unwrapped.prev_done = np.zeros(self.size, bool)
         return returned(self.env.reset(seed=self.seeds[0]), "reset")[0]
 
-    def step(self, actions: np.ndarray, lanes: Lanes, observations: np.ndarray, limits: Any, beat: Any) -> Said:
+    def step(self, actions: np.ndarray, lanes: Lanes, show: Show, limits: Any, beat: Any) -> Said:
         """One step of all.
 
         With NextStep others begin anew in it by themselves. With Disabled all take a step, so they do after it.
@@ -142,18 +145,21 @@ class Vector:
             seen, said, about = self._reset_by_hand(actions, lanes.begun)
         which = lanes.moving
         if which is None:
-            observations[:] = self.read(seen, self.every)
+            show(ALL, self.read(seen, self.every))
         else:
-            observations[which] = self.read(seen, which)
+            show(which, self.read(seen, which))
         if self.mode == "SameStep":
             for j in np.flatnonzero(lanes.up & self.over[: len(lanes.up)]).tolist():
                 beat[1] = j
-                observations[j] = self.read_one(self._last(about, j))
+                show(j, self.read_one(self._last(about, j)))
         return self._said(said, lanes, limits, beat)
 
     def _taken(self, actions: np.ndarray) -> tuple[Any, list[Any], Any]:
         """A step of all: what is seen, rewards and ends as arrays with one for each, and the rest."""
-        seen, paid, ended, cut, about = returned(self.env.step(self.write(actions)), "step")
+        then = self.env.step(self.write(actions))
+        if type(then) is not tuple or len(then) != 5:
+            returned(then, "step")
+        seen, paid, ended, cut, about = then
         arrays = type(paid) is type(ended) is type(cut) is np.ndarray
         if arrays and paid.shape == ended.shape == cut.shape == self.shape:
             return seen, [paid, ended, cut], about

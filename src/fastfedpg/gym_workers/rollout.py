@@ -61,23 +61,23 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
     (used, K), size = noise.shape[:2], envs.size
     random = np.zeros((K, size, noise.shape[2]), noise.dtype)
     random[:, :used] = noise.swapaxes(0, 1)
-    now = np.zeros((size, observations.shape[2]))
-    seen = now if now.dtype == noise.dtype else now.astype(noise.dtype)
+    now = np.zeros((size, observations.shape[2]), noise.dtype)
+    show = now.__setitem__ if now.dtype == np.float64 else quietly(now.__setitem__)
     kept = np.zeros((size, policy[2]), noise.dtype)
-    finite = quietly(partial(_finite, now, seen, seen.reshape(-1), np.zeros(now.size, noise.dtype)))
-    envs.reset(seeds, now, beat)
+    dot, zeros = quietly(now.reshape(-1).dot), np.zeros(now.size, noise.dtype)
+    envs.reset(seeds, show, beat)
     now[used:] = now[0]
-    mine, decide = seen[:used], deciding(policy, theta, size, used)
+    mine, decide = now[:used], deciding(policy, theta, size, used)
     everybody = None if used == size else np.arange(used)
     up, whole, episode = np.ones(used, bool), True, [0] * used
     lanes, by_hand = Lanes(up, everybody, ()), restart and not envs.by_itself
     for k in range(K):
-        if not finite():
+        if dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
             look(k)
-            missing(now, noise.dtype, beat)
+            missing(now, beat)
         beat[1] = POLICY
         beat[0] = k
-        choice, acts, kept = decide(seen, kept, random[k])
+        choice, acts, kept = decide(now, kept, random[k])
         if choice is None:
             return False
         observations[:, k] = mine
@@ -86,7 +86,7 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
             alive[:, k] = up
             if policy[2]:
                 kept[:used][~up] = 0
-        paid[k], ended, cut = envs.step(acts, lanes, now, limits, beat)
+        paid[k], ended, cut = envs.step(acts, lanes, show, limits, beat)
         over = ended | cut
         if not whole:
             over &= up
@@ -100,20 +100,13 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
             whole = not ends and restart
             if not restart and not up.any():
                 break
-    if not finite():
+    if dot(zeros) != 0:
         look(k + 1)
-        missing(now, noise.dtype, beat)
+        missing(now, beat)
     observations[:, k + 1 :] = mine[:, None]
     choices[:, k + 1 :] = choices[:, k, None]
     alive[:, k + 1 :] = False
     return True
-
-
-def _finite(now: np.ndarray, seen: np.ndarray, flat: np.ndarray, zeros: np.ndarray) -> bool:
-    """Whether what the policy is about to see, in its own type, is numbers."""
-    if seen is not now:
-        seen[:] = now
-    return bool(flat.dot(zeros) == 0)  # 0 times a number is 0, but for infinities and NaN
 
 
 def _next(seeds: list[int], episode: list[int], j: int) -> int:
