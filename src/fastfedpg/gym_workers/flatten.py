@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastfedpg.errors import printable
-from fastfedpg.gym_workers.faults import Wrong
+from fastfedpg.gym_workers.faults import REALS, Wrong, numbers, short
 
 
 def converted(space: Any) -> Any:
@@ -111,16 +111,20 @@ def reader(space: Any) -> Callable[[Any], Any]:
         n = int(space.n)
 
         def number(x: Any) -> Any:
+            if type(x) is not int and type(x) is not np.int64:
+                x = numbers(x, ())
             if np.shape(x) not in ((), (1,)) or not 0 <= (x := x - start) < n:
                 raise Wrong(f"the observation {x} is not in {space}")
             return x
 
         return number
-    shape = space.shape
+    shape, usual = space.shape, space.dtype
 
     def flat(x: Any) -> Any:
-        if (x.shape if type(x) is np.ndarray else np.shape(x)) != shape:
-            raise Wrong(f"an observation has shape {np.shape(x)}; that of its space is {shape}")
+        if type(x) is not np.ndarray or (x.dtype is not usual and x.dtype.kind not in REALS):
+            x = numbers(x, shape)
+        if x.shape != shape:
+            raise Wrong(f"an observation has shape {x.shape}; that of its space is {shape}")
         return x if start is None else x - start
 
     if len(shape) == 1:
@@ -182,19 +186,48 @@ def row(space: Any, batch: Any, j: int) -> Any:
     return batch[j]
 
 
-def rows(space: Any) -> Callable[[Any, np.ndarray], Any]:
+def _check_count(space: Any, batch: Any, size: int) -> None:
+    """Say if there are not as many observations as environments, in each part of a Dict or a Tuple."""
+    inside: Any = getattr(space, "spaces", None)
+    if isinstance(inside, Mapping) and isinstance(batch, Mapping):
+        if lacking := [key for key in inside if key not in batch]:
+            raise Wrong(f"the observation has no '{lacking[0]}', and its space has")
+        parts = [(each, batch[key]) for key, each in inside.items()]
+    elif isinstance(inside, tuple) and isinstance(batch, tuple) and len(batch) == len(inside):
+        parts = [*zip(inside, batch, strict=True)]
+    else:
+        try:
+            count = None if isinstance(batch, Mapping) else len(batch)
+        except TypeError:
+            count = None
+        if count is None:
+            raise Wrong(f"the observation is {short(batch)}; it must be one for each of {size} environments")
+        if count != size:
+            raise Wrong(f"there are {count} observations, or parts of them, for {size} environments")
+        return
+    for each, part in parts:
+        _check_count(each, part, size)
+
+
+def rows(space: Any, size: int) -> Callable[[Any, np.ndarray], Any]:
     """From what several environments show to the vectors of some of them, in order: at once where it is one array."""
     one, start = reader(space), getattr(space, "start", None)
     n = int(space.n) if hasattr(space, "n") and start is not None else None
     plain, shape = not hasattr(space, "spaces"), space.shape
-    numbers = plain and start is None and n is None and len(shape) == 1
+    flat = plain and start is None and n is None and len(shape) == 1
+    every = (size, *shape) if plain else ()
 
     def read(batch: Any, which: np.ndarray) -> Any:
-        if numbers and type(batch) is np.ndarray and batch.shape == (len(which), *shape):
-            return batch
-        if plain and np.shape(batch)[1:] == shape:
-            found = np.asarray(batch)
-            found = found if len(which) == len(found) else found[which]
+        if flat and type(batch) is np.ndarray and batch.shape == every and batch.dtype.kind in REALS:
+            return batch if len(which) == size else batch[which]
+        if not plain:
+            _check_count(space, batch, size)
+            return [one(row(space, batch, j)) for j in which]
+        batch = numbers(batch, every)
+        if batch.shape[:1] != every[:1]:
+            raise Wrong(f"observations have shape {batch.shape}; those of {size} environments have {every}")
+        if batch.shape == every:
+            found = batch if len(which) == size else batch[which]
             found = found if start is None else found - start
             if n is None or ((found >= 0) & (found < n)).all():
                 return found.reshape(len(which), -1)

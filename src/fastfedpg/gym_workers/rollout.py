@@ -37,7 +37,7 @@ def play(
     rewards, alive = out[2].T, out[3].T
     paid = rewards if rewards.dtype == np.float64 else np.zeros(rewards.shape)
     paid[:], alive[:], out[4][:] = 0, True, False
-    look = lambda steps: outside(paid[:steps], alive[:steps], limits, beat)
+    look = lambda steps: outside(paid[:steps], alive[:steps], limits, beat, rewards.dtype)
     beat[0] = RESETTING
     try:
         fine = _steps(look, restart, envs, policy, theta, noise, seeds, (*out[:2], paid, *out[3:]), limits, beat)
@@ -62,16 +62,17 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
     random = np.zeros((K, size, noise.shape[2]), noise.dtype)
     random[:, :used] = noise.swapaxes(0, 1)
     now = np.zeros((size, observations.shape[2]), noise.dtype)
+    show = now.__setitem__ if now.dtype == np.float64 else quietly(now.__setitem__)
     kept = np.zeros((size, policy[2]), noise.dtype)
-    flat, zeros = now.reshape(-1), np.zeros(now.size, noise.dtype)
-    envs.reset(seeds, now, beat)
+    dot, zeros = quietly(now.reshape(-1).dot), np.zeros(now.size, noise.dtype)
+    envs.reset(seeds, show, beat)
     now[used:] = now[0]
     mine, decide = now[:used], deciding(policy, theta, size, used)
     everybody = None if used == size else np.arange(used)
     up, whole, episode = np.ones(used, bool), True, [0] * used
     lanes, by_hand = Lanes(up, everybody, ()), restart and not envs.by_itself
     for k in range(K):
-        if flat.dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
+        if dot(zeros) != 0:  # 0 times a number is 0, but for infinities and NaN
             look(k)
             missing(now, beat)
         beat[1] = POLICY
@@ -85,7 +86,7 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
             alive[:, k] = up
             if policy[2]:
                 kept[:used][~up] = 0
-        paid[k], ended, cut = envs.step(acts, lanes, now, limits, beat)
+        paid[k], ended, cut = envs.step(acts, lanes, show, limits, beat)
         over = ended | cut
         if not whole:
             over &= up
@@ -99,7 +100,7 @@ def _steps(look: Callable[[int], None], restart: bool, *given: Any) -> bool:
             whole = not ends and restart
             if not restart and not up.any():
                 break
-    if flat.dot(zeros) != 0:
+    if dot(zeros) != 0:
         look(k + 1)
         missing(now, beat)
     observations[:, k + 1 :] = mine[:, None]
@@ -120,9 +121,7 @@ def deciding(policy: Any, theta: np.ndarray, size: int, used: int) -> Callable[.
     Nothing where a choice that is used is no number. What NumPy has to say of it is not said: a policy may overflow.
     """
     choose, action, memory = policy
-    quiet = copy_context()
-    quiet.run(np.seterr, all="ignore")  # NumPy keeps it in a context, and to enter one takes a tenth of an errstate
-    choose = quiet.run(prepared, choose, theta, size)
+    choose = quietly(prepared)(choose, theta, size)
     zeros = np.zeros(0, theta.dtype)
 
     def fine(x: np.ndarray) -> bool:
@@ -139,7 +138,13 @@ def deciding(policy: Any, theta: np.ndarray, size: int, used: int) -> Callable[.
         acts = action(choice)
         return (choice, acts, kept) if fine(choice) and (acts is choice or fine(acts)) else (None, None, None)
 
-    inside: Callable[..., Any] = decided
+    return quietly(decided)
+
+
+def quietly(inside: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of which NumPy has nothing to say."""
+    quiet = copy_context()
+    quiet.run(np.seterr, all="ignore")  # NumPy keeps it in a context, and to enter one takes a tenth of an errstate
     return partial(quiet.run, inside)
 
 
