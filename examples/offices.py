@@ -6,7 +6,7 @@ from typing import Annotated
 
 import jax
 import tyro
-from managing.contenders import chosen, judged, learned, rules, same_offices, searched, weather_years
+from managing.contenders import asked_for, judged, rules, same_offices, searched, weather_years, with_best
 from managing.picture import picture
 from managing.table import table, verdicts
 from rich.console import Console
@@ -37,12 +37,10 @@ def main(
     """
     judging, searching = weather_years(years, search_years)
     with jax.enable_x64(True):
-        asked = [run.rpartition("=")[::2] for run in runs or [f"learned by fast_fedpg={trained(rounds, spread)}"]]
-        policies = [learned(name or Path(folder).name, Path(folder), noisy) for name, folder in asked]
-        one_each = [chosen(policy, searching) for policy in policies if len(policy.own) > 1]
-        rivals = [*rules(offices := same_offices(policies)), *searched(offices, searching)]
-        found = judged([*rivals, *policies, *one_each], judging)
-        print(table(found), *verdicts(found), *(f"written: {file}" for file in picture(found, out)), sep="\n")
+        policies = [asked_for(run, noisy) for run in runs or [f"learned by fast_fedpg={trained(rounds, spread)}"]]
+        known = rules(offices := same_offices(policies)) + searched(offices, searching)
+        found = judged(known + with_best(policies, searching), judging)
+        print(table(found), *verdicts(found), *map("written: {}".format, picture(found, out)), sep="\n")
 
 
 def trained(rounds: int, spread: float) -> str:

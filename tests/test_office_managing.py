@@ -47,7 +47,7 @@ def test_differences_are_taken_in_the_same_weather():
     assert "2 offices, 3 weather years" in lines[0]
     assert lines[3].split() == ["fixed", "setting", "1,290", "10", "1,300", "±", "248", "+300", "±", "0", "70", "7"]
     assert [line[:20].strip() for line in lines[3:]] == [*NAMES, "learned"]
-    assert {len(line) for line in lines[1:]} == {80}
+    assert {len(line) for line in lines[1:]} == {89}
 
 
 def test_verdicts_need_the_whole_interval():

@@ -95,6 +95,12 @@ def searched(offices: Office, seeds: Sequence[int]) -> list[Contender]:
     return found
 
 
+def asked_for(words: str, noisy: bool = False) -> Contender:
+    """What a run has learned, by FOLDER or NAME=FOLDER."""
+    name, _, folder = words.rpartition("=")
+    return learned(name or Path(folder).name, Path(folder), noisy)
+
+
 def learned(name: str, folder: Path, noisy: bool = False) -> Contender:
     """What a run on `offices` has learned: a policy for each of its seeds, or for each of them and each office."""
     loaded = ff.load(folder, agent=0)
@@ -113,6 +119,11 @@ def learned(name: str, folder: Path, noisy: bool = False) -> Contender:
         return lambda o, key: degrees.meant(office, rule(degrees.shown(office, o), key))
 
     return Contender(name, "learned", make, own, offices)
+
+
+def with_best(contenders: Sequence[Contender], seeds: Sequence[int]) -> list[Contender]:
+    """All of them and, of each that has several training seeds, the best in these weather years."""
+    return [*contenders, *(chosen(contender, seeds) for contender in contenders if len(contender.own) > 1)]
 
 
 def chosen(contender: Contender, seeds: Sequence[int]) -> Contender:

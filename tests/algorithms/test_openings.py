@@ -206,18 +206,18 @@ def test_a_stationary_point_stays_to_the_bit_whatever_takes_the_steps(name):
     assert np.abs(loop(problem, away, 2).theta).min() > 1e-3
 
 
-def adam(eta, theta, g, H):
-    """Kingma and Ba's Algorithm 1, for H steps."""
+def adam(eta, theta, g, H, own=None):
+    """Kingma and Ba's Algorithm 1, for H steps; v is of the larger of a direction's square and the own gradient's."""
     m = v = np.zeros_like(theta)
     for t in range(1, H + 1):
-        gradient = g(theta)
-        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        gradient, size = g(theta), (own or g)(theta)
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * np.maximum(gradient**2, size**2)
         theta = theta - eta * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
     return theta
 
 
-def momentum(eta, theta, g, H):
-    """Polyak's: m <- 0.9 m + g, theta <- theta - eta m."""
+def momentum(eta, theta, g, H, own=None):
+    """Polyak's: m <- 0.9 m + g, theta <- theta - eta m; no size is asked for."""
     m = np.zeros_like(theta)
     for _ in range(H):
         m = 0.9 * m + g(theta)
@@ -233,9 +233,10 @@ def test_optimisers_against_loops_and_afresh_in_every_round(name, steps):
     for _ in range(2):
         g_i = gradients(theta)
         corrected = lambda x, i, g_i=g_i: gradients(x)[i] - g_i[i] + g_i.mean(axis=0)
-        ends = [steps(eta, theta, partial(lambda x, i, f: f(x, i), i=i, f=corrected), H) for i in range(P.N)]
+        own = [lambda x, i=i: gradients(x)[i] for i in range(P.N)]
+        ends = [steps(eta, theta, partial(corrected, i=i), H, own[i]) for i in range(P.N)]
         theta = theta + np.mean([end - theta for end in ends], axis=0)
-        each = [steps(eta, each[i], lambda x, i=i: gradients(x)[i], H) for i in range(P.N)]
+        each = [steps(eta, each[i], own[i], H) for i in range(P.N)]
     run = lambda algorithm: simulate(EXACT, algorithm, 2, theta0=START, metrics_every=2).theta[0]
     np.testing.assert_allclose(run(fast_fedpg(eta, H, optimiser=make(name))), theta, atol=1e-9)
     np.testing.assert_allclose(run(independent_pg(eta, H, optimiser=make(name))), each, atol=1e-9)
@@ -267,7 +268,8 @@ def test_scaffold_reads_gradients_off_gradient_steps_alone():
     eta, H, theta = 0.1, 2, START
     c, c_i = np.zeros(9), np.zeros((P.N, 9))
     for _ in range(2):
-        ends = [adam(eta, theta, lambda x, i=i: gradients(x)[i] - c_i[i] + c, H) for i in range(P.N)]
+        own = [lambda x, i=i: gradients(x)[i] for i in range(P.N)]
+        ends = [adam(eta, theta, lambda x, i=i: own[i](x) - c_i[i] + c, H, own[i]) for i in range(P.N)]
         new = gradients(theta)
         theta, c, c_i = np.mean(ends, axis=0), new.mean(axis=0), new
     algorithm = scaffold_pg(eta, H, option="I", optimiser=make("adam"))

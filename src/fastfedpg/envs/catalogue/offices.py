@@ -180,7 +180,7 @@ def offices(
     if not 0 <= spread <= 1:
         raise InputError(f"offices: spread = {spread:g}; it must lie in [0, 1]: 0.2 is for buildings within 20%")
     tasks, env = offices_with(agents, least, most, spread), environment(OWN if own_degrees else THERMOMETER)
-    about = f"agents={agents}, gamma={gamma}, least={least}, most={most}, spread={spread}"
+    about = f"agents={agents}, gamma={gamma}, least={least}, most={most}, spread={spread}, own_degrees={own_degrees}"
     made = Environments(
         name="offices",
         observations=env.observations,
@@ -191,6 +191,6 @@ def offices(
         gamma=gamma,
         reward_range=(-0.45 * heat_pump.PUMP - most * WORST**2, 0.0),
         agents=tuple(f"{c:.1f}°, {w:.2f} €/K²h" for c, w in zip(tasks.preferred, tasks.weight, strict=True)),
-        source=f"offices({about}{', own_degrees' * own_degrees})",
+        source=f"offices({about})",
     )
     return with_context(made, told(tasks, least, most, spread)) if context else made
