@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -72,6 +74,42 @@ def test_the_picture_says_what_the_table_says(monkeypatch, tmp_path):
     assert gaps == ["+300 €", "0 €", "-30 €", "-50 €", "-90 €"]
     names = [label.get_text().replace("\n", " ") for label in years.axes[0].get_yticklabels()]
     assert names == ["fixed setting", "night setback", "learned", "best common rule", "best personal rule"]
+
+
+def test_of_a_runs_seeds_the_best_in_the_years_of_the_rules_is_judged_too(monkeypatch, capsys):
+    """Three seeds that cost 3, 1 and 2 there; who has one is not chosen from."""
+    asked = []
+
+    def years(make, places, own, seeds, told):
+        asked.append(tuple(seeds))
+        return Costs(np.array([[own - 1.0]]), np.ones((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
+
+    monkeypatch.setattr(contenders, "years", years)
+    one = judged()[-1].contender
+    several = one._replace(name="several", own=(3.0, 1.0, 2.0))
+    found = contenders.with_best([one, several], [1000, 1001])
+    assert [(who.name, who.own) for who in found] == [
+        ("learned", (None,)),
+        ("several", (3.0, 1.0, 2.0)),
+        ("best of 3: several", (1.0,)),
+    ]
+    assert asked == [(1000, 1001)] * 3
+    assert "several: chosen is seed 2 of 3" in capsys.readouterr().err
+
+
+def test_what_was_learned_in_own_degrees_is_judged_in_them(tmp_path):
+    """A linear policy of which only the thermometer counts: a = 1 indoors, in whose degrees the run was."""
+    about = {"policy": "linear", "oracle": "gpomdp", "B": 1, "K": 2, "H": 1, "evaluation_episodes": 1, "rounds": 1}
+    acts = []
+    for own in (False, True):
+        ff.run(ff.Config("offices", {"own_degrees": own}, agents=2, **about), tmp_path / str(own))
+        found = contenders.learned("", tmp_path / str(own))
+        theta, place = np.zeros(found.own[0].shape[1]), offices_with(1, 0.02, 0.5, 0.0)
+        theta[0] = 1.0  # the first output's weight of what is seen first
+        rule = found.make(type(place)(place.preferred[0], place.weight[0], None), theta)
+        acts.append(np.asarray(rule(jnp.zeros(12).at[0].set(0.3), jax.random.key(0)))[0])
+    warmer = place.preferred[0] - 21.5
+    np.testing.assert_allclose(acts, [0.3, 0.3 - warmer / 5 + warmer / 4.5], atol=1e-6)
 
 
 def test_what_can_not_be_judged_is_refused(tmp_path):

@@ -56,6 +56,40 @@ def test_runs_to_the_threshold_are_rows(peers, tmp_path, capfd):
     assert len(said) == 3  # of `one` the mode is not played
 
 
+def rows_of(method, values):
+    """Runs that reached the threshold after so many steps, and CPU seconds a tenth of that; None: not by 1,000."""
+    return [
+        {"task": "T", "method": method, "threshold": "1", "last_steps": "1000", "last_cpu_all": "100"}
+        | {"steps_sampled": "" if n is None else str(n), "cpu_all_sampled": "" if n is None else str(n / 10)}
+        for n in values
+    ]
+
+
+def test_ratios_of_geometric_means_and_bounds_where_a_seed_is_late(peers):
+    """sqrt(10 x 40) / sqrt(40 x 160) = 1 / 4; the logarithms' variance is 2 log(2)^2 in both.
+
+    The interval is exp(-log 4 -+ 4.303 sqrt(2) log 2): 0.0037 to 17, as t has 2 degrees of freedom.
+    """
+    ours, theirs = rows_of("ppo", (10, 40)), rows_of("peer", (40, 160))
+    said = "T ppo over peer: steps {0}, CPU s {0}".format
+    assert peers.ratios([*ours, *theirs]) == [said("0.25 [0.00, 16.97]")]
+    late = rows_of("peer", (10, None))  # sqrt(10 x 1000) = 100
+    assert peers.ratios([*ours, *late]) == [said("at most 0.20 (1 of 2 did not get there)")]
+    assert peers.ratios([*rows_of("ppo", (10, None)), *theirs]) == [said("at least 1.25 (1 of 2 did not get there)")]
+    assert peers.ratios([*rows_of("ppo", (None,)), *late]) == [said("unknown")]
+
+
+def test_programs_are_kept_for_the_next_child(peers, tmp_path):
+    """JAX is told where by the environment, below the folder of results."""
+    (tmp_path / "told.py").write_text(
+        "import json, os\n"
+        "assert os.environ['JAX_COMPILATION_CACHE_DIR'].endswith('programs')\n"
+        "print(json.dumps({'steps': 1, 'mode': None, 'sampled': 9.0, 'cpu': 1, 'cpu_all': 1}))"
+    )
+    task = peers.TASKS["Count-v0"]
+    assert peers.run([sys.executable, str(tmp_path / "told.py")], task, tmp_path / "log", lambda x: None)
+
+
 def test_what_is_in_the_table_is_not_run_again(peers, tmp_path, capfd):
     peers.main()
     table = tmp_path / "out" / "peers.csv"

@@ -46,10 +46,8 @@ LETTERS: dict[str, Letter] = {
     "K": _count._replace(help="Steps in a trajectory; an environment's own horizon, or 50, unless given.", usual=None),
     "baseline": Letter("What is subtracted from the return."),
     "option": Letter("How control variates are renewed."),
-    "optimiser": Letter(
-        "What takes the local steps; all but sgd are optax's, and start afresh in every round unless they are kept."
-    ),
-    "server": Letter("What takes the server's step, of size alpha_g; all but sgd are optax's."),
+    "optimiser": Letter("What takes the local steps; all but sgd start afresh in every round unless they are kept."),
+    "server": Letter("What takes the server's step, of size alpha_g."),
     "critic_eta": _step._replace(help="Step size of each agent's own value network."),
     "critic_steps": _count._replace(help="Steps of the value network after each batch."),
 }

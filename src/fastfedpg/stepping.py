@@ -19,7 +19,7 @@ class Optimiser(NamedTuple):
 
     These are the two functions of an `optax.GradientTransformation`. One that divides by the size of what it has seen
     may have a third, `corrected(v, g, state, theta)`: it is told the agent's own gradient g, of which an algorithm has
-    made v, and divides by the size of that. Near a common optimum v is small, and g is not.
+    made v, and divides by the size of that too. Near a common optimum v is small, and g need not be.
     """
 
     init: Callable[[Theta], Any]

@@ -11,8 +11,19 @@ from fastfedpg import Config, run
 from fastfedpg.crossed import crossed
 from fastfedpg.envs import with_context
 from fastfedpg.envs.catalogue import fabric, heat_pump, office, office_years, weather
+from fastfedpg.envs.catalogue.office import setpoints
 from fastfedpg.envs.catalogue.office_rules import Programme, fixed, optimal_start, programmed, setback
-from fastfedpg.envs.catalogue.offices import SEEN, Moment, advance, observe, offices, offices_with, told
+from fastfedpg.envs.catalogue.offices import (
+    OWN,
+    SEEN,
+    Moment,
+    advance,
+    environment,
+    observe,
+    offices,
+    offices_with,
+    told,
+)
 from fastfedpg.errors import InputError
 
 
@@ -229,3 +240,25 @@ def test_crossed_intervals():
         inside.append(low < 0 < high)
     assert np.mean(inside) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 4000)
     assert np.mean(inside) < 0.985
+
+
+def test_in_own_degrees_all_offices_see_and_set_the_same():
+    """The preferred temperature is seen as that of 21.5 is, (21.5 - 21) / 5; 0.3 heats to 18.5 + 1.35 - 21.5 above it.
+
+    An hour is that of a thermometer's action, seen (preferred - 21.5) / 5 lower.
+    """
+    every, key = offices_with(4, 0.02, 0.5, 0.0), jax.random.key(3)
+    for i in range(4):
+        task = jax.tree.map(lambda x, i=i: x[i], every)
+        wish = float(task.preferred)
+        assert OWN.shown(task, jnp.full(12, (wish - 21) / 5))[0] == pytest.approx(0.1)
+        heat_to, _ = setpoints(OWN.meant(task, jnp.full(2, 0.3)))
+        assert float(heat_to) - wish == pytest.approx(18.5 + 4.5 * 0.3 - 21.5)
+        (own, first), (plain, seen) = (env.reset(task, key) for env in (environment(OWN), environment()))
+        np.testing.assert_allclose(first - seen, np.eye(12)[0] * (21.5 - wish) / 5, atol=1e-6)
+        action = jnp.array([-0.2, 0.1])
+        there = environment(OWN).step(task, own, action, key)
+        here = environment().step(task, plain, action + (wish - 21.5) / 4.5, key)
+        np.testing.assert_allclose(there.observation - here.observation, first - seen, atol=1e-6)
+        np.testing.assert_allclose(there.reward, here.reward, atol=1e-6)
+    assert offices(agents=2, own_degrees=True).source != offices(agents=2).source
